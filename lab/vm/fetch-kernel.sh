@@ -1,0 +1,89 @@
+#!/bin/bash
+# fetch-kernel.sh newest|oldest
+#
+# Puts a Debian kernel that has sched_ext into build/kernel/{newest,oldest}/:
+#
+#   vmlinuz   the kernel
+#   config    its configuration (libbpf looks for it in the guest)
+#   version   what `uname -r` will say
+#
+# The versions are whatever trixie-backports holds today: `newest` is the newest
+# complete one, `oldest` the oldest from 6.16 on, in both cases with
+# CONFIG_SCHED_CLASS_EXT=y. To look again, delete the directory.
+#
+# Up to 6.18 one linux-image package holds everything. Later, linux-image is
+# empty, linux-binary holds the kernel and linux-base the configuration; old
+# versions that have lost one of these are skipped.
+set -euo pipefail
+. "$(dirname "$0")/apt-private.sh"
+
+SUITE=trixie-backports
+FLAVOUR=cloud-amd64 # no drivers for real hardware: small, and boots fast
+OLDEST_SUPPORTED=6.16
+
+# The kernel releases on offer, oldest first, for instance 6.16.3+deb13-cloud-amd64.
+releases() {
+    grep -x "linux-image-[0-9].*-$FLAVOUR" <<<"$names" | sed 's/^linux-image-//' | sort -V
+}
+
+# The packages that hold kernel and configuration of a release; nothing if the
+# archive has lost one of them.
+packages_of() {
+    if ! grep -qx "linux-binary-$1" <<<"$names"; then
+        echo "linux-image-$1"
+    elif grep -qx "linux-base-$1" <<<"$names"; then
+        echo "linux-binary-$1 linux-base-$1"
+    fi
+}
+
+# first_of A B: whichever exists (the split packages moved the files out of /boot).
+first_of() { if [ -e "$1" ]; then echo "$1"; else echo "$2"; fi; }
+
+# Unpack one release into $work; false if it has no sched_ext.
+try_release() {
+    local release=$1 packages=$2 root modules
+    root=$work/root
+    rm -rf "$root"
+    # shellcheck disable=SC2086 # a list of names
+    apt_private_unpack $packages "$root"
+    modules=$root/usr/lib/modules/$release
+    cp "$(first_of "$root/boot/vmlinuz-$release" "$modules/vmlinuz")" "$work/vmlinuz"
+    cp "$(first_of "$root/boot/config-$release" "$modules/config")" "$work/config"
+    echo "$release" >"$work/version"
+    rm -rf "$root"
+    grep -qx CONFIG_SCHED_CLASS_EXT=y "$work/config"
+}
+
+which=${1-}
+case $which in
+newest) order=tac ;;
+oldest) order=cat ;;
+*) fail "the kernel to fetch is not known: '$which'" "a wrong argument" "fetch-kernel.sh newest|oldest" ;;
+esac
+
+target=$BUILD_DIR/kernel/$which
+[ ! -e "$target/version" ] || exit 0
+lock_build
+[ ! -e "$target/version" ] || exit 0
+
+say "looking for the $which kernel with sched_ext in Debian's $SUITE"
+apt_private_open "$SUITE"
+names=$(apt_private cache pkgnames linux-)
+work=$(mktemp -d "$BUILD_DIR/apt/kernel.XXXXXX")
+trap 'rm -rf "$work"' EXIT
+
+for release in $(releases | $order); do
+    dpkg --compare-versions "${release%%+*}" ge "$OLDEST_SUPPORTED" || continue
+    packages=$(packages_of "$release")
+    [ -n "$packages" ] || continue
+    if try_release "$release" "$packages"; then
+        mkdir -p "$target"
+        mv "$work/vmlinuz" "$work/config" "$target/"
+        mv "$work/version" "$target/" # last: it says that the rest is there
+        say "$which is $release"
+        exit 0
+    fi
+done
+fail "no kernel with sched_ext found in $SUITE" \
+    "the archive's packages were rearranged, or none is complete just now" \
+    "apt-cache search linux-image in that suite, and adjust packages_of in this file"
