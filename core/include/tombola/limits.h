@@ -1,0 +1,34 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * Every limit of the model, in one place. The Rust face repeats the ones it shows and a test compares them.
+ */
+#pragma once
+
+/* Tickets of a process in its user's currency, and base tickets of a user (Zepp 2012, sections 3.1.1 and 3.1.3). */
+#define TB_TICKETS_MIN 1
+#define TB_TICKETS_MAX 10000
+#define TB_TICKETS_DEFAULT 100
+#define TB_BASE_TICKETS_MIN 100
+#define TB_BASE_TICKETS_MAX 10000
+#define TB_BASE_TICKETS_DEFAULT 1000
+
+/* Clients on one run queue: threads, and the currencies that hold them. A power of two; index 0 means "none". */
+#define TB_CLIENTS 32768
+/* base, best-effort, user, up to eight nested currencies, process, thread. */
+#define TB_DEPTH 13
+/* An AVL tree of TB_CLIENTS nodes is at most 1.4405 log2(32768 + 2) = 21.6 high. */
+#define TB_HEIGHT 22
+
+/* pass is in 2^-16 ns of service for one ticket. */
+#define TB_PASS_SHIFT 16
+/* A draw is a number in units of 2^-20; TB_DRAW_ONE is stride's. The largest that Exp(1) gives is 22.18. */
+#define TB_DRAW_SHIFT 20
+#define TB_DRAW_ONE (1u << TB_DRAW_SHIFT)
+/* One charge is at most 2^38 ns (4.6 minutes): times the largest draw, 2^24.5, that is still below 2^63. */
+#define TB_CHARGE_MAX_NS (1ull << 38)
+
+/* What of a short-lived child's service its parent answers for, ns (economy.h, tb_returned). */
+#define TB_YOUNG_NS 50000000ull
+
+_Static_assert((TB_CLIENTS & (TB_CLIENTS - 1)) == 0, "client indices are masked");
+_Static_assert(TB_TICKETS_MAX < (1 << 14) && TB_BASE_TICKETS_MAX < (1 << 14), "economy.h counts on 14 bits of tickets");

@@ -1,0 +1,269 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * The order of a currency's waiting clients: an AVL tree by key, threaded through the clients themselves.
+ *
+ * The key is a client's virtual deadline, its pass plus what one quantum costs it (economy.h). Every node also knows,
+ * of its subtree, the smallest pass (is anyone in there eligible?) and the union of the CPU masks (may anyone in there
+ * run here?). So the client with the earliest deadline among those who are eligible and may run on a CPU is found on one
+ * way down, as EEVDF does. Insertion, removal and search are O(log n); heights are bounded by TB_HEIGHT, so every loop is.
+ *
+ * An AVL tree because its height is bounded without randomness or amortization: the BPF verifier wants loops that end,
+ * and a scheduler wants no slow pick.
+ *
+ * Client 0 stands for "none" and is never written to.
+ */
+#pragma once
+#include "arith.h"
+#include "limits.h"
+#include "types.h"
+
+/* What a client is; the value is shown to user space. */
+enum tb_kind {
+	TB_KIND_FREE = 0,
+	TB_KIND_BASE = 1,
+	TB_KIND_BEST_EFFORT = 2,
+	TB_KIND_USER = 3,
+	TB_KIND_PROCESS = 4, /* a process of several threads: their currency */
+	TB_KIND_THREAD = 5,  /* a leaf; for a process of one thread also the process */
+};
+
+enum tb_state {
+	TB_ACTIVE = 1, /* runnable, or the currency of somebody runnable: counted in the parent's mean */
+	TB_QUEUED = 2, /* waiting, or the currency of somebody waiting: in the parent's order */
+};
+
+struct tb_client {
+	/* As a client of its parent. pass is written by tb_set_pass and tb_place only. */
+	u64 pass;
+	u64 key;
+	u64 mask; /* CPUs it, or anyone waiting below it, may run on; bit = cpu mod 64 */
+	u32 parent;
+	u32 tickets;
+
+	/* Its node in the parent's order; meaningful while TB_QUEUED. */
+	u64 low_pass;
+	u64 low_mask;
+	u32 child[2];
+	u32 up;
+	u8 height;
+	u8 state;
+	u8 kind;
+	u8 depth;
+
+	/* As a currency: vnow = mean pass of its active clients weighted by tickets, sum = what the division left over. */
+	u64 vnow;
+	u64 sum;
+	u64 weight;
+	u32 root;
+	u32 active;
+
+	/* As a leaf: its place among all who wait (oldest first), and how long it has done so. */
+	u64 since;
+	u32 older;
+	u32 newer;
+
+	u64 used_ns;  /* service received so far */
+	u64 young_ns; /* the part of it since birth, or since it last had a child */
+};
+
+_Static_assert(sizeof(struct tb_client) == 128, "two cache lines");
+
+struct tb_queue {
+	u32 free;  /* first unused client */
+	u32 used;  /* clients in use, "none" not counted */
+	u32 fresh; /* clients from here on were never used */
+	u32 oldest;
+	u32 newest;
+	u32 waiting;
+	u64 clamped; /* charges in which the lag bound took something */
+	struct tb_client client[TB_CLIENTS];
+};
+
+TB_INLINE struct tb_client *tb_at(struct tb_queue *q, u32 i)
+{
+	return &q->client[i & (TB_CLIENTS - 1)];
+}
+
+/* Recompute what n knows of its subtree; says whether anything changed. */
+TB_INLINE u32 tb_order_refresh(struct tb_queue *q, u32 n)
+{
+	struct tb_client *c = tb_at(q, n), *l = tb_at(q, c->child[0]), *r = tb_at(q, c->child[1]);
+	u8 height = (u8)((l->height > r->height ? l->height : r->height) + 1);
+	u64 pass = c->pass, mask = c->mask | l->low_mask | r->low_mask;
+	u32 changed;
+
+	if (c->child[0])
+		pass = tb_min_pass(pass, l->low_pass);
+	if (c->child[1])
+		pass = tb_min_pass(pass, r->low_pass);
+	changed = height != c->height || pass != c->low_pass || mask != c->low_mask;
+	c->height = height;
+	c->low_pass = pass;
+	c->low_mask = mask;
+	return changed;
+}
+
+/* Make `to` stand where `from` stood, below `up`. */
+TB_INLINE void tb_order_replace(struct tb_queue *q, u32 owner, u32 up, u32 from, u32 to)
+{
+	if (!up)
+		tb_at(q, owner)->root = to;
+	else
+		tb_at(q, up)->child[tb_at(q, up)->child[1] == from] = to;
+	if (to)
+		tb_at(q, to)->up = up;
+}
+
+/* Lift n's child on the other side of `side` above n; returns it. n and it are refreshed. */
+TB_FN u32 tb_order_rotate(struct tb_queue *q, u32 owner, u32 n, u32 side)
+{
+	struct tb_client *c = tb_at(q, n), *lifted;
+	u32 up = c->up, k = c->child[!side], inner;
+
+	lifted = tb_at(q, k);
+	inner = lifted->child[side & 1];
+	c->child[!side] = inner;
+	if (inner)
+		tb_at(q, inner)->up = n;
+	lifted->child[side & 1] = n;
+	tb_order_replace(q, owner, up, n, k);
+	c->up = k;
+	tb_order_refresh(q, n);
+	tb_order_refresh(q, k);
+	return k;
+}
+
+/* From n up to the root: refresh, and restore the balance. Stops where nothing changes any more. */
+TB_FN u32 tb_order_mend(struct tb_queue *q, u32 owner, u32 n)
+{
+	tb_loop(i, TB_HEIGHT + 1) {
+		struct tb_client *c = tb_at(q, n);
+		u32 changed, side, k;
+		u8 left, right;
+
+		if (!n)
+			break;
+		changed = tb_order_refresh(q, n);
+		left = tb_at(q, c->child[0])->height;
+		right = tb_at(q, c->child[1])->height;
+		if (left > right + 1 || right > left + 1) {
+			side = right > left; /* the heavy side */
+			k = c->child[side];
+			if (tb_at(q, tb_at(q, k)->child[!side])->height > tb_at(q, tb_at(q, k)->child[side])->height)
+				tb_order_rotate(q, owner, k, side);
+			n = tb_order_rotate(q, owner, n, !side);
+		} else if (!changed) {
+			break;
+		}
+		n = tb_at(q, n)->up;
+	}
+	return 0;
+}
+
+/* Put i, whose key, pass and mask are set, into owner's order. Equal keys: first come, first served. */
+TB_FN u32 tb_order_insert(struct tb_queue *q, u32 owner, u32 i)
+{
+	struct tb_client *c = tb_at(q, i);
+	u32 up = 0, n = tb_at(q, owner)->root, side = 0;
+
+	tb_loop(k, TB_HEIGHT + 1) {
+		if (!n)
+			break;
+		up = n;
+		side = !tb_before(c->key, tb_at(q, n)->key);
+		n = tb_at(q, n)->child[side & 1];
+	}
+	c->child[0] = 0;
+	c->child[1] = 0;
+	c->height = 1;
+	c->low_pass = c->pass;
+	c->low_mask = c->mask;
+	c->up = up;
+	if (!up)
+		tb_at(q, owner)->root = i;
+	else
+		tb_at(q, up)->child[side & 1] = i;
+	return tb_order_mend(q, owner, up);
+}
+
+TB_FN u32 tb_order_remove(struct tb_queue *q, u32 owner, u32 i)
+{
+	struct tb_client *c = tb_at(q, i);
+	u32 up = c->up, l = c->child[0], r = c->child[1], next, from;
+
+	if (!l || !r) {
+		tb_order_replace(q, owner, up, i, l ? l : r);
+		return tb_order_mend(q, owner, up);
+	}
+	/* Both sides: the next in order, the leftmost of the right side, takes i's place. */
+	next = r;
+	tb_loop(k, TB_HEIGHT) {
+		if (!tb_at(q, next)->child[0])
+			break;
+		next = tb_at(q, next)->child[0];
+	}
+	from = next;
+	if (next != r) {
+		from = tb_at(q, next)->up;
+		tb_order_replace(q, owner, from, next, tb_at(q, next)->child[1]);
+		tb_at(q, next)->child[1] = r;
+		tb_at(q, r)->up = next;
+	}
+	tb_at(q, next)->child[0] = l;
+	tb_at(q, l)->up = next;
+	tb_order_replace(q, owner, up, i, next);
+	/* next says what i said of the subtree, so that mending sees whether it changed; from may stop short of it. */
+	tb_at(q, next)->height = c->height;
+	tb_at(q, next)->low_pass = c->low_pass;
+	tb_at(q, next)->low_mask = c->low_mask;
+	if (from != next)
+		tb_order_mend(q, owner, from);
+	return tb_order_mend(q, owner, next);
+}
+
+/*
+ * The earliest key among those with a bit of mask and, if there is one, a pass not after `limit`.
+ *
+ * One way down suffices while every mask below is full. With clients bound to CPUs a subtree may hold an eligible one and
+ * an allowed one that are not the same; then eligibility is given up, and the earliest allowed key is exact again.
+ */
+TB_FN u32 tb_order_first(struct tb_queue *q, u32 owner, u64 limit, u64 mask)
+{
+	u32 n = tb_at(q, owner)->root, found = 0;
+
+	tb_loop(i, TB_HEIGHT + 1) {
+		struct tb_client *c = tb_at(q, n), *l;
+
+		if (!n)
+			break;
+		l = tb_at(q, c->child[0]);
+		if (c->child[0] && (l->low_mask & mask) && !tb_before(limit, l->low_pass)) {
+			n = c->child[0];
+			continue;
+		}
+		if ((c->mask & mask) && !tb_before(limit, c->pass)) {
+			found = n;
+			break;
+		}
+		n = c->child[1];
+	}
+	if (found)
+		return found;
+	n = tb_at(q, owner)->root;
+	tb_loop(j, TB_HEIGHT + 1) {
+		struct tb_client *c = tb_at(q, n);
+
+		if (!n)
+			break;
+		if (tb_at(q, c->child[0])->low_mask & mask) {
+			n = c->child[0];
+			continue;
+		}
+		if (c->mask & mask) {
+			found = n;
+			break;
+		}
+		n = c->child[1];
+	}
+	return found;
+}
