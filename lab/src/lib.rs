@@ -1,0 +1,5 @@
+//! Tombola's laboratory: experiments on the scheduler, and the virtual machine
+//! they run in. It talks to the scheduler only as a user does, through its
+//! commands and their JSON.
+
+pub mod vm;

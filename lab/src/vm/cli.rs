@@ -1,0 +1,136 @@
+//! `tombola-lab vm`: one command in a virtual machine, by hand.
+
+use super::{Image, Kernel, Machine, Mode, explain, source_root};
+use anyhow::{Context, Result};
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+#[derive(clap::Args)]
+pub struct VmArgs {
+    /// Virtual CPUs
+    #[arg(long, default_value_t = 2)]
+    cpus: u32,
+    /// Memory in MiB
+    #[arg(long, default_value_t = 1024)]
+    memory: u32,
+    #[arg(long, value_enum, default_value_t = Kernel::Newest)]
+    kernel: Kernel,
+    /// Count time in instructions: the same run every time
+    #[arg(long)]
+    measured: bool,
+    /// An instruction takes 2^SHIFT ns
+    #[arg(long, requires = "measured", default_value_t = Mode::SHIFT_DEFAULT)]
+    shift: u32,
+    /// Another seed is another run
+    #[arg(long, requires = "measured", default_value_t = 0)]
+    seed: u64,
+    /// Switch the machine off after this many seconds of host time
+    #[arg(long, default_value_t = 600.0)]
+    timeout: f64,
+    /// Put a program (with its libraries), file or directory of the host into
+    /// the guest: HOST goes to /usr/bin, HOST:GUEST to the place named
+    #[arg(long, value_name = "HOST[:GUEST]")]
+    add: Vec<String>,
+    /// Show what the kernel said, after the command's output
+    #[arg(long)]
+    kernel_log: bool,
+    /// The command and its arguments; Tombola's own programs are in the guest
+    #[arg(last = true, required = true)]
+    command: Vec<String>,
+}
+
+impl VmArgs {
+    /// The status of the command in the guest.
+    pub fn run(&self) -> Result<u8> {
+        let mut image = tombola_image()?;
+        for item in &self.add {
+            add(&mut image, item)?;
+        }
+        let command: Vec<_> = self.command.iter().map(String::as_str).collect();
+        let outcome = self
+            .machine()
+            .run(&image, &command, |line| println!("{line}"))?;
+        if self.kernel_log {
+            eprint!("{}", outcome.kernel_log);
+        } else {
+            outcome
+                .kernel_trouble()
+                .iter()
+                .for_each(|line| eprintln!("kernel: {line}"));
+        }
+        Ok(u8::try_from(outcome.status)?)
+    }
+
+    fn machine(&self) -> Machine {
+        let mode = match self.measured {
+            true => Mode::Measured {
+                shift: self.shift,
+                seed: self.seed,
+            },
+            false => Mode::Parallel,
+        };
+        Machine {
+            cpus: self.cpus,
+            memory_mib: self.memory,
+            kernel: self.kernel,
+            mode,
+            timeout: Duration::from_secs_f64(self.timeout),
+        }
+    }
+}
+
+/// The base system with every program of this workspace that has been built
+/// for release.
+pub fn tombola_image() -> Result<Image> {
+    let mut image = Image::base()?;
+    for program in release_programs(&source_root()?.join("target/release"))? {
+        image.program(&program)?;
+    }
+    Ok(image)
+}
+
+// Programs are the executable files without a dot: cargo puts libraries and
+// lists of sources beside them. The laboratory itself stays outside.
+fn release_programs(dir: &Path) -> Result<Vec<PathBuf>> {
+    let Ok(items) = std::fs::read_dir(dir) else {
+        return Ok(Vec::new());
+    };
+    let mut programs = Vec::new();
+    for item in items {
+        let path = item?.path();
+        let name = path
+            .file_name()
+            .unwrap_or_default()
+            .to_string_lossy()
+            .into_owned();
+        let metadata = std::fs::metadata(&path)?;
+        let executable = metadata.is_file() && metadata.permissions().mode() & 0o100 != 0;
+        if executable && !name.contains('.') && name != "tombola-lab" {
+            programs.push(path);
+        }
+    }
+    Ok(programs)
+}
+
+fn add(image: &mut Image, item: &str) -> Result<()> {
+    let (host, guest) = item
+        .split_once(':')
+        .map_or((item, None), |(host, guest)| (host, Some(guest)));
+    let path = Path::new(host);
+    let result = match guest {
+        Some(guest) if path.is_dir() => image.tree_from(path, guest),
+        Some(guest) => image.program_at(path, guest),
+        None if path.is_dir() => {
+            return Err(explain(
+                &format!("{host} is a directory, and where to put it is not said"),
+                "only programs have a usual place, /usr/bin",
+                &format!("--add {host}:/PLACE"),
+            ));
+        }
+        None => image.program(path),
+    };
+    result
+        .map(|_| ())
+        .with_context(|| format!("cannot add {host} to the guest"))
+}

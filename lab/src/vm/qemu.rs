@@ -1,0 +1,426 @@
+//! Starting QEMU, and following it to its end.
+
+use super::{
+    Image, Kernel, Machine, Mode, Outcome, build_dir, explain, find_program, last_lines, read_lossy,
+};
+use anyhow::{Context, Result};
+use std::fs::File;
+use std::io::{BufRead, BufReader, BufWriter};
+use std::os::fd::AsRawFd;
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
+use std::process::{Child, ChildStdout, Command, Stdio};
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::mpsc;
+use std::time::{Duration, Instant};
+
+const INIT: &str = include_str!("init.sh");
+/// A full pipe would make QEMU wait for us, and the guest see it.
+const OUTPUT_PIPE_BYTES: i32 = 1 << 20;
+/// A guest of another seed has this much more or less memory taken at boot.
+const SEED_PADDING_BYTES: u64 = 4096;
+
+pub fn run(
+    machine: &Machine,
+    image: &Image,
+    command: &[&str],
+    on_line: impl FnMut(&str),
+) -> Result<Outcome> {
+    let started = Instant::now();
+    let deadline = started + machine.timeout;
+    let kernel = KernelFiles::find(machine.kernel)?;
+    let scratch = Scratch::new()?;
+    write_initrd(
+        &scratch.initrd(),
+        &complete(image, &kernel, machine.mode, command)?,
+    )?;
+
+    let mut guest = Guest::start(qemu_command(machine, &kernel, &scratch)?, &scratch)?;
+    let (output, in_time) = guest.follow(deadline, on_line)?;
+    let end = End {
+        status: read_lossy(&scratch.status())?.trim().parse().ok(),
+        kernel_log: read_lossy(&scratch.kernel_log())?,
+        qemu_errors: read_lossy(&scratch.qemu_errors())?,
+        output,
+    };
+    if !in_time {
+        return Err(end.timed_out(machine.timeout));
+    }
+    match end.status {
+        None => Err(end.crashed()),
+        Some(status) => Ok(Outcome {
+            status,
+            output: end.output,
+            kernel_log: end.kernel_log,
+            host_seconds: started.elapsed().as_secs_f64(),
+        }),
+    }
+}
+
+struct KernelFiles {
+    dir: PathBuf,
+    release: String,
+}
+
+impl KernelFiles {
+    fn find(kernel: Kernel) -> Result<Self> {
+        let name = match kernel {
+            Kernel::Newest => "newest",
+            Kernel::Oldest => "oldest",
+        };
+        let dir = build_dir()?.join("kernel").join(name);
+        let Ok(version) = std::fs::read_to_string(dir.join("version")) else {
+            return Err(explain(
+                &format!("there is no kernel in {}", dir.display()),
+                "it has not been fetched yet",
+                &format!("lab/vm/fetch-kernel.sh {name}"),
+            ));
+        };
+        Ok(Self {
+            dir,
+            release: version.trim().to_owned(),
+        })
+    }
+}
+
+/// The image with what depends on the machine and the command.
+fn complete(image: &Image, kernel: &KernelFiles, mode: Mode, command: &[&str]) -> Result<Image> {
+    let mut image = image.clone();
+    image.file("/init", INIT, 0o755);
+    image.file("/lab/command", command_script(command), 0o755);
+    // libbpf looks up CONFIG_HZ and the like here; without it, loading a
+    // scheduler fails with a bare EINVAL.
+    image.file_from(
+        &kernel.dir.join("config"),
+        &format!("/boot/config-{}", kernel.release),
+    )?;
+    if let Mode::Measured { seed, .. } = mode {
+        image.file("/lab/seed", seed_padding(seed), 0o644);
+    }
+    Ok(image)
+}
+
+fn command_script(command: &[&str]) -> String {
+    let words: Vec<_> = command.iter().map(|word| quote(word)).collect();
+    format!("#!/bin/sh\nexec {}\n", words.join(" "))
+}
+
+fn quote(word: &str) -> String {
+    format!("'{}'", word.replace('\'', r"'\''"))
+}
+
+// Another content and another size: the guest's memory is laid out otherwise.
+fn seed_padding(seed: u64) -> Vec<u8> {
+    let mut padding = format!("{seed}\n").into_bytes();
+    padding.resize(
+        padding.len() + (seed % 256 * SEED_PADDING_BYTES) as usize,
+        b'.',
+    );
+    padding
+}
+
+fn write_initrd(path: &Path, image: &Image) -> Result<()> {
+    let file = File::create(path).with_context(|| format!("cannot create {}", path.display()))?;
+    image.write_to(BufWriter::new(file)).with_context(|| {
+        format!(
+            "cannot write the guest's {}; is the file system full?",
+            path.display()
+        )
+    })
+}
+
+fn qemu_command(machine: &Machine, kernel: &KernelFiles, scratch: &Scratch) -> Result<Command> {
+    let mut qemu = Command::new(qemu_program(machine)?);
+    qemu.args([
+        "-machine",
+        "pc",
+        "-nodefaults",
+        "-nic",
+        "none",
+        "-display",
+        "none",
+        "-no-reboot",
+    ])
+    .args([
+        "-smp",
+        &machine.cpus.to_string(),
+        "-m",
+        &machine.memory_mib.to_string(),
+    ])
+    .args(mode_options(machine.mode))
+    .arg("-kernel")
+    .arg(kernel.dir.join("vmlinuz"))
+    .arg("-initrd")
+    .arg(scratch.initrd())
+    .args(["-append", &kernel_line(machine.mode)]);
+    // Without an event descriptor the guest's writes are taken up at once, not
+    // when QEMU's main loop gets to it: under -icount that would be chance.
+    qemu.args(["-device", "virtio-serial-pci,ioeventfd=off"])
+        .args(["-chardev", "file,id=output,path=/dev/fd/1"])
+        .args(["-device", "virtconsole,chardev=output,nr=0"])
+        .args([
+            "-chardev",
+            &format!("file,id=status,path={}", scratch.status().display()),
+        ])
+        .args(["-device", "virtserialport,chardev=status,nr=1"])
+        .args([
+            "-serial",
+            &format!("file:{}", scratch.kernel_log().display()),
+        ]);
+    Ok(qemu)
+}
+
+/// For measurements QEMU 10 if it is there: 7.2 starves virtual CPUs under
+/// -icount as soon as there are two.
+fn qemu_program(machine: &Machine) -> Result<PathBuf> {
+    let fetched = build_dir()?.join("qemu10/run");
+    if machine.mode == Mode::Parallel {
+        return find_program("qemu-system-x86_64").or(Ok(fetched));
+    }
+    if fetched.is_file() {
+        return Ok(fetched);
+    }
+    if machine.cpus == 1 {
+        return find_program("qemu-system-x86_64");
+    }
+    Err(explain(
+        &format!(
+            "QEMU 10 is needed to measure on {} CPUs, and {} is not there",
+            machine.cpus,
+            fetched.display()
+        ),
+        "it has not been fetched yet; the system's own QEMU may starve virtual CPUs in this mode",
+        "lab/vm/fetch-qemu.sh",
+    ))
+}
+
+fn mode_options(mode: Mode) -> Vec<String> {
+    let options: Vec<String> = match mode {
+        Mode::Parallel => vec![
+            "-accel".into(),
+            "tcg,thread=multi".into(),
+            "-cpu".into(),
+            "max".into(),
+        ],
+        // No entropy and no clock from outside.
+        Mode::Measured { shift, seed } => [
+            "-icount",
+            &format!("shift={shift},sleep=off"),
+            "-rtc",
+            "base=2026-01-01,clock=vm",
+            "-seed",
+            &seed.to_string(),
+            "-cpu",
+            "max,-rdrand,-rdseed",
+        ]
+        .map(str::to_owned)
+        .to_vec(),
+    };
+    options
+}
+
+/// The kernel's self-tests would take half of each CPU early on; groups made by
+/// session would distort what the normal scheduler does.
+fn kernel_line(mode: Mode) -> String {
+    let common = "console=ttyS0 loglevel=4 panic=-1 oops=panic cryptomgr.notests=1 tsc=reliable \
+                  mitigations=off nokaslr noautogroup";
+    match mode {
+        Mode::Parallel => common.to_owned(),
+        Mode::Measured { seed, .. } => format!("{common} tombola.seed={seed}"),
+    }
+}
+
+struct Guest {
+    qemu: Child,
+}
+
+impl Guest {
+    fn start(mut command: Command, scratch: &Scratch) -> Result<Self> {
+        command
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .stderr(File::create(scratch.qemu_errors())?);
+        // QEMU must not outlive us, however we end.
+        unsafe {
+            command.pre_exec(|| {
+                libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL);
+                Ok(())
+            });
+        }
+        let program = PathBuf::from(command.get_program());
+        let qemu = command.spawn().map_err(|error| {
+            explain(
+                &format!("cannot start {}: {error}", program.display()),
+                "QEMU is not installed",
+                "lab/vm/deps.sh, as root",
+            )
+        })?;
+        Ok(Self { qemu })
+    }
+
+    /// Hands on the output line by line until the machine is off or the time
+    /// is up; returns all of it, and whether the machine ended in time.
+    fn follow(
+        &mut self,
+        deadline: Instant,
+        mut on_line: impl FnMut(&str),
+    ) -> Result<(String, bool)> {
+        let lines = read_lines(self.qemu.stdout.take().expect("stdout is piped"));
+        let mut output = String::new();
+        loop {
+            let left = deadline.saturating_duration_since(Instant::now());
+            match lines.recv_timeout(left) {
+                Ok(line) => {
+                    on_line(line.trim_end_matches('\n'));
+                    output.push_str(&line);
+                }
+                Err(mpsc::RecvTimeoutError::Disconnected) => break,
+                Err(mpsc::RecvTimeoutError::Timeout) => return Ok((output, false)),
+            }
+        }
+        self.qemu.wait()?;
+        Ok((output, true))
+    }
+}
+
+impl Drop for Guest {
+    fn drop(&mut self) {
+        // It may have ended already; then there is nothing to kill.
+        let _ = self.qemu.kill();
+        let _ = self.qemu.wait();
+    }
+}
+
+// A thread of its own empties the pipe at once, however long `on_line` takes.
+fn read_lines(stdout: ChildStdout) -> mpsc::Receiver<String> {
+    unsafe { libc::fcntl(stdout.as_raw_fd(), libc::F_SETPIPE_SZ, OUTPUT_PIPE_BYTES) };
+    let (sender, receiver) = mpsc::channel();
+    std::thread::spawn(move || {
+        let mut reader = BufReader::new(stdout);
+        let mut line = Vec::new();
+        while reader
+            .read_until(b'\n', &mut line)
+            .is_ok_and(|count| count > 0)
+        {
+            if sender
+                .send(String::from_utf8_lossy(&line).into_owned())
+                .is_err()
+            {
+                break;
+            }
+            line.clear();
+        }
+    });
+    receiver
+}
+
+/// What is left of a machine that was switched off.
+struct End {
+    status: Option<i32>,
+    output: String,
+    kernel_log: String,
+    qemu_errors: String,
+}
+
+impl End {
+    fn timed_out(&self, timeout: Duration) -> anyhow::Error {
+        explain(
+            &format!(
+                "the machine was not done after {} s and was switched off",
+                timeout.as_secs_f64()
+            ),
+            &format!("the command hangs or needs longer; {}", self.traces()),
+            "allow more time, or run the command by hand: tombola-lab vm --timeout SECONDS -- COMMAND",
+        )
+    }
+
+    fn crashed(&self) -> anyhow::Error {
+        explain(
+            "the machine went off before the command ended",
+            &format!(
+                "the kernel crashed, or QEMU did not start; {}",
+                self.traces()
+            ),
+            "run the command by hand: tombola-lab vm --kernel-log -- COMMAND",
+        )
+    }
+
+    fn traces(&self) -> String {
+        let parts = [
+            ("output", &self.output),
+            ("kernel's log", &self.kernel_log),
+            ("QEMU's errors", &self.qemu_errors),
+        ];
+        let traces: Vec<_> = parts
+            .iter()
+            .filter(|(_, text)| !text.trim().is_empty())
+            .map(|(name, text)| format!("the {name} ends:{}", last_lines(text, 20)))
+            .collect();
+        if traces.is_empty() {
+            "it said nothing at all".to_owned()
+        } else {
+            traces.join("\n  ")
+        }
+    }
+}
+
+/// A directory for one run, removed at its end.
+struct Scratch {
+    dir: PathBuf,
+}
+
+impl Scratch {
+    fn new() -> Result<Self> {
+        static COUNT: AtomicU32 = AtomicU32::new(0);
+        let count = COUNT.fetch_add(1, Ordering::Relaxed);
+        let dir = std::env::temp_dir().join(format!("tombola-vm-{}-{count}", std::process::id()));
+        std::fs::create_dir_all(&dir)
+            .with_context(|| format!("cannot create {}", dir.display()))?;
+        let scratch = Self { dir };
+        // QEMU opens them only if it gets that far.
+        File::create(scratch.status())?;
+        File::create(scratch.kernel_log())?;
+        Ok(scratch)
+    }
+
+    fn initrd(&self) -> PathBuf {
+        self.dir.join("initrd")
+    }
+
+    fn status(&self) -> PathBuf {
+        self.dir.join("status")
+    }
+
+    fn kernel_log(&self) -> PathBuf {
+        self.dir.join("kernel-log")
+    }
+
+    fn qemu_errors(&self) -> PathBuf {
+        self.dir.join("qemu-errors")
+    }
+}
+
+impl Drop for Scratch {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir_all(&self.dir);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_command_reaches_the_guest_word_by_word() {
+        assert_eq!(
+            command_script(&["echo", "it's", "$HOME"]),
+            "#!/bin/sh\nexec 'echo' 'it'\\''s' '$HOME'\n"
+        );
+    }
+
+    #[test]
+    fn seeds_differ() {
+        assert_ne!(seed_padding(1), seed_padding(2));
+        assert_ne!(seed_padding(1), seed_padding(257));
+    }
+}
