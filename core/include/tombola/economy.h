@@ -460,15 +460,33 @@ TB_FN u32 tb_queue_init(struct tb_queue *q)
 	return tb_new(q, TB_KIND_BEST_EFFORT, TB_BASE, TB_BASE_TICKETS_DEFAULT);
 }
 
-/* An idle leaf changes to another currency. Its distance to vnow goes with it. */
-TB_FN u32 tb_move(struct tb_queue *q, u32 i, u32 parent)
+/*
+ * A client, idle, running or waiting, changes to another currency at the same depth or, if a leaf, at any. Its distance to
+ * vnow goes with it, as far as a newcomer's may. A running leaf's precharge must have been undone.
+ */
+TB_FN u32 tb_move(struct tb_queue *q, const struct tb_rules *r, u32 i, u32 parent)
 {
 	struct tb_client *c = tb_at(q, i);
+	u32 state = c->state;
 
+	if (state & TB_QUEUED) {
+		c->state &= (u8)~TB_QUEUED;
+		tb_order_remove(q, c->parent, i);
+		tb_order_follow_up(q, i);
+	}
+	if (state & TB_ACTIVE)
+		tb_leave(q, i);
 	c->pass = tb_at(q, parent)->vnow + (c->pass - tb_at(q, c->parent)->vnow);
 	c->parent = parent;
 	c->depth = (u8)(tb_at(q, parent)->depth + 1);
 	c->young_ns = 0;
+	if (state & TB_ACTIVE)
+		tb_join(q, r, i);
+	if (state & TB_QUEUED) {
+		c->state |= TB_QUEUED;
+		tb_order_insert(q, parent, i);
+		tb_order_follow_up(q, i);
+	}
 	return 0;
 }
 
