@@ -139,7 +139,7 @@ TB_INLINE u64 tb_bounded_for(u64 pass, u64 vnow, u64 tickets, u64 behind_ns, u64
 /* A leaf becomes runnable, and with it those of its currencies that were idle. */
 TB_FN u32 tb_join(struct tb_queue *q, const struct tb_rules *r, u32 i)
 {
-	tb_loop(level, TB_DEPTH) {
+	tb_loop(TB_DEPTH) {
 		struct tb_client *c = tb_at(q, i), *p = tb_at(q, c->parent);
 
 		if (!c->parent || (c->state & TB_ACTIVE))
@@ -159,7 +159,7 @@ TB_FN u32 tb_join(struct tb_queue *q, const struct tb_rules *r, u32 i)
 /* A settled leaf that is not waiting goes to sleep, and with it those of its currencies that have nobody else. */
 TB_FN u32 tb_leave(struct tb_queue *q, u32 i)
 {
-	tb_loop(level, TB_DEPTH) {
+	tb_loop(TB_DEPTH) {
 		struct tb_client *c = tb_at(q, i), *p = tb_at(q, c->parent);
 
 		if (!c->parent || !(c->state & TB_ACTIVE))
@@ -205,7 +205,7 @@ TB_INLINE u32 tb_order_follow(struct tb_queue *q, u32 i)
 
 TB_INLINE void tb_order_follow_up(struct tb_queue *q, u32 i)
 {
-	tb_loop(level, TB_DEPTH) {
+	tb_loop(TB_DEPTH) {
 		i = tb_at(q, i)->parent;
 		if (!tb_order_follow(q, i))
 			break;
@@ -258,7 +258,7 @@ TB_FN u32 tb_withdraw(struct tb_queue *q, u32 i)
 /* Settle a leaf's run on everyone who pays for it, and charge the next one in advance. */
 TB_FN u32 tb_charge(struct tb_queue *q, const struct tb_rules *r, u32 i, const struct tb_bill *bill)
 {
-	tb_loop(level, TB_DEPTH) {
+	tb_loop(TB_DEPTH) {
 		struct tb_client *c = tb_at(q, i), *p = tb_at(q, c->parent);
 		u64 draw = TB_DRAW_ONE, pass, bounded;
 
@@ -287,7 +287,7 @@ TB_FN u32 tb_pick(struct tb_queue *q, const struct tb_rules *r, u64 mask)
 {
 	u32 i = TB_BASE;
 
-	tb_loop(level, TB_DEPTH) {
+	tb_loop(TB_DEPTH) {
 		i = tb_order_first(q, i, tb_limit(r, tb_at(q, i)->vnow), mask);
 		if (!i || tb_at(q, i)->kind == TB_KIND_THREAD)
 			break;
@@ -300,7 +300,7 @@ TB_INLINE u32 tb_overdue(struct tb_queue *q, u64 now, u64 patience_ns, u64 mask)
 {
 	u32 i = q->oldest;
 
-	tb_loop(k, 4) {
+	for (u32 k = 0; k < 4; k++) {
 		if (!i || (s64)(now - tb_at(q, i)->since - patience_ns) < 0)
 			return 0;
 		if (tb_at(q, i)->mask & mask)
@@ -313,7 +313,7 @@ TB_INLINE u32 tb_overdue(struct tb_queue *q, u64 now, u64 patience_ns, u64 mask)
 /* The ancestors-or-selves of two leaves that are clients of one currency: a's in the upper half, b's in the lower. */
 TB_FN u64 tb_meet(struct tb_queue *q, u32 a, u32 b)
 {
-	tb_loop(level, 2 * TB_DEPTH) {
+	tb_loop(2 * TB_DEPTH) {
 		u8 a_depth = tb_at(q, a)->depth, b_depth = tb_at(q, b)->depth;
 
 		if (a_depth == b_depth && tb_at(q, a)->parent == tb_at(q, b)->parent)
@@ -493,7 +493,7 @@ TB_FN u32 tb_move(struct tb_queue *q, const struct tb_rules *r, u32 i, u32 paren
 /* i, or that one of its currencies which is a client of `parent`; TB_NONE if i is not below it. */
 TB_FN u32 tb_child_of(struct tb_queue *q, u32 parent, u32 i)
 {
-	tb_loop(level, TB_DEPTH) {
+	tb_loop(TB_DEPTH) {
 		if (!i || tb_at(q, i)->parent == parent)
 			break;
 		i = tb_at(q, i)->parent;

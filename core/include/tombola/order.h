@@ -136,7 +136,7 @@ TB_FN u32 tb_order_rotate(struct tb_queue *q, u32 owner, u32 n, u32 side)
 /* From n up to the root: refresh, and restore the balance. Stops where nothing changes any more. */
 TB_FN u32 tb_order_mend(struct tb_queue *q, u32 owner, u32 n)
 {
-	tb_loop(i, TB_HEIGHT + 1) {
+	tb_loop(TB_HEIGHT + 1) {
 		struct tb_client *c = tb_at(q, n);
 		u32 changed, side, k;
 		u8 left, right;
@@ -166,7 +166,7 @@ TB_FN u32 tb_order_insert(struct tb_queue *q, u32 owner, u32 i)
 	struct tb_client *c = tb_at(q, i);
 	u32 up = 0, n = tb_at(q, owner)->root, side = 0;
 
-	tb_loop(k, TB_HEIGHT + 1) {
+	tb_loop(TB_HEIGHT + 1) {
 		if (!n)
 			break;
 		up = n;
@@ -197,7 +197,7 @@ TB_FN u32 tb_order_remove(struct tb_queue *q, u32 owner, u32 i)
 	}
 	/* Both sides: the next in order, the leftmost of the right side, takes i's place. */
 	next = r;
-	tb_loop(k, TB_HEIGHT) {
+	tb_loop(TB_HEIGHT) {
 		if (!tb_at(q, next)->child[0])
 			break;
 		next = tb_at(q, next)->child[0];
@@ -231,7 +231,7 @@ TB_FN u32 tb_order_first(struct tb_queue *q, u32 owner, u64 limit, u64 mask)
 {
 	u32 n = tb_at(q, owner)->root, found = 0;
 
-	tb_loop(i, TB_HEIGHT + 1) {
+	tb_loop(TB_HEIGHT + 1) {
 		struct tb_client *c = tb_at(q, n), *l;
 
 		if (!n)
@@ -250,7 +250,7 @@ TB_FN u32 tb_order_first(struct tb_queue *q, u32 owner, u64 limit, u64 mask)
 	if (found)
 		return found;
 	n = tb_at(q, owner)->root;
-	tb_loop(j, TB_HEIGHT + 1) {
+	tb_loop(TB_HEIGHT + 1) {
 		struct tb_client *c = tb_at(q, n);
 
 		if (!n)

@@ -6,7 +6,7 @@
  * A host may define before including any header of the core:
  *
  *   TB_FN        how a function of some size is declared (default: static)
- *   tb_loop(i,n) a loop over i that ends after at most n rounds (default: a for loop)
+ *   tb_loop(n)   a loop that its body leaves, in at most n rounds (default: a for loop)
  */
 #pragma once
 
@@ -24,5 +24,5 @@ typedef signed long long s64;
 #endif
 
 #ifndef tb_loop
-#define tb_loop(i, n) for (u32 i = 0; i < (n); i++)
+#define tb_loop(n) for (u32 round = 0; round < (n); round++)
 #endif

@@ -1,0 +1,209 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * What the scheduler knows of the kernel: the few fields and functions it uses, and nothing else.
+ *
+ * Everything is relocated against the running kernel's own BTF when the program is loaded (CO-RE), so this is no copy of a
+ * kernel's layout, and no generated vmlinux.h of some version is needed. Names and types are the kernel's.
+ */
+#pragma once
+
+/* The verifier bounds loops for us (can_loop below); functions of some size stay functions, verified where they are called. */
+#define TB_FN static __attribute__((noinline, unused))
+#define tb_loop(n) while (can_loop)
+#include <tombola/types.h>
+
+typedef u8 __u8;
+typedef u16 __u16;
+typedef u32 __u32;
+typedef u64 __u64;
+typedef s32 __s32;
+typedef s64 __s64;
+typedef u16 __be16;
+typedef u32 __be32;
+typedef u32 __wsum;
+typedef _Bool bool;
+enum { false = 0, true = 1 };
+
+#include <bpf/bpf_helpers.h>
+#include <bpf/bpf_core_read.h>
+#include <bpf/bpf_tracing.h>
+
+enum {
+	BPF_MAP_TYPE_HASH = 1,
+	BPF_MAP_TYPE_ARRAY = 2,
+	BPF_MAP_TYPE_RINGBUF = 27,
+	BPF_MAP_TYPE_TASK_STORAGE = 29,
+};
+enum { BPF_NOEXIST = 1 };
+enum { BPF_F_NO_PREALLOC = 1 };
+enum { BPF_LOCAL_STORAGE_GET_F_CREATE = 1 };
+enum { BPF_F_TIMER_CPU_PIN = 2 };
+enum { CLOCK_MONOTONIC = 1 };
+enum { EPERM = 1, ESRCH = 3, ENOMEM = 12, ENODEV = 19, EINVAL = 22, ENOSPC = 28, ERANGE = 34, ENOSYS = 38 };
+enum { PF_EXITING = 0x00000004, PF_KTHREAD = 0x00200000 };
+enum { CAP_SYS_NICE = 23 };
+
+struct bpf_spin_lock {
+	__u32 val;
+};
+
+struct bpf_timer {
+	__u64 __opaque[2];
+} __attribute__((aligned(8)));
+
+#pragma clang attribute push(__attribute__((preserve_access_index)), apply_to = record)
+
+struct cpumask {
+	unsigned long bits[1];
+};
+typedef struct cpumask cpumask_t;
+
+typedef struct {
+	u32 val;
+} kuid_t;
+
+typedef struct {
+	u64 val;
+} kernel_cap_t;
+
+struct user_namespace {
+	int level;
+};
+
+struct cred {
+	kuid_t uid;
+	kuid_t euid;
+	kernel_cap_t cap_effective;
+	struct user_namespace *user_ns;
+};
+
+struct sched_entity {
+	u64 sum_exec_runtime;
+};
+
+struct sched_ext_entity {
+	u32 flags;
+	u64 slice;
+};
+
+struct task_struct {
+	unsigned int flags;
+	struct sched_entity se;
+	struct sched_ext_entity scx;
+	const cpumask_t *cpus_ptr;
+	int nr_cpus_allowed;
+	unsigned short migration_disabled;
+	int pid;
+	int tgid;
+	struct task_struct *real_parent;
+	struct task_struct *group_leader;
+	const struct cred *cred;
+};
+
+struct scx_init_task_args {
+	bool fork;
+};
+
+struct scx_exit_task_args {
+	bool cancelled;
+};
+
+struct scx_exit_info {
+	int kind;
+	s64 exit_code;
+	const char *reason;
+	char *msg;
+};
+
+#pragma clang attribute pop
+
+struct sched_ext_ops {
+	s32 (*select_cpu)(struct task_struct *p, s32 prev_cpu, u64 wake_flags);
+	void (*enqueue)(struct task_struct *p, u64 enq_flags);
+	void (*dispatch)(s32 cpu, struct task_struct *prev);
+	void (*running)(struct task_struct *p);
+	void (*stopping)(struct task_struct *p, bool runnable);
+	void (*quiescent)(struct task_struct *p, u64 deq_flags);
+	s32 (*init_task)(struct task_struct *p, struct scx_init_task_args *args);
+	void (*exit_task)(struct task_struct *p, struct scx_exit_task_args *args);
+	void (*cpu_online)(s32 cpu);
+	void (*cpu_offline)(s32 cpu);
+	s32 (*init)(void);
+	void (*exit)(struct scx_exit_info *info);
+	u64 flags;
+	u32 timeout_ms;
+	char name[128];
+};
+
+/* Values are the kernel's own, read from its BTF at load; the numbers here only make the enums complete. */
+enum scx_enq_flags { SCX_ENQ_WAKEUP = 1, SCX_ENQ_PREEMPT = 2 };
+enum scx_kick_flags { SCX_KICK_IDLE = 1, SCX_KICK_PREEMPT = 2 };
+enum scx_ops_flags { SCX_OPS_ENQ_LAST = 1, SCX_OPS_ENQ_EXITING = 2, SCX_OPS_ENQ_MIGRATION_DISABLED = 4 };
+enum scx_ent_flags { SCX_TASK_QUEUED = 1 };
+enum scx_dsq_id_flags { SCX_DSQ_LOCAL = 1, SCX_DSQ_LOCAL_ON = 2 };
+
+#define SCX_ENQ_WAKEUP bpf_core_enum_value(enum scx_enq_flags, SCX_ENQ_WAKEUP)
+#define SCX_ENQ_PREEMPT bpf_core_enum_value(enum scx_enq_flags, SCX_ENQ_PREEMPT)
+#define SCX_KICK_IDLE bpf_core_enum_value(enum scx_kick_flags, SCX_KICK_IDLE)
+#define SCX_KICK_PREEMPT bpf_core_enum_value(enum scx_kick_flags, SCX_KICK_PREEMPT)
+#define SCX_TASK_QUEUED bpf_core_enum_value(enum scx_ent_flags, SCX_TASK_QUEUED)
+
+/*
+ * Identifiers of the built-in queues are part of sched_ext's interface: bit 63 says "built in", the next one "local, on the
+ * CPU in the low word".
+ */
+#define TB_DSQ_LOCAL (1ull << 63 | 2)
+#define TB_DSQ_LOCAL_ON(cpu) (3ull << 62 | (u32)(cpu))
+
+s32 scx_bpf_select_cpu_dfl(struct task_struct *p, s32 prev_cpu, u64 wake_flags, bool *is_idle) __ksym;
+s32 scx_bpf_pick_idle_cpu(const cpumask_t *cpus_allowed, u64 flags) __ksym;
+void scx_bpf_kick_cpu(s32 cpu, u64 flags) __ksym;
+s32 scx_bpf_task_cpu(const struct task_struct *p) __ksym;
+u64 scx_bpf_now(void) __ksym;
+u32 scx_bpf_nr_cpu_ids(void) __ksym;
+bool bpf_cpumask_test_cpu(u32 cpu, const struct cpumask *cpumask) __ksym;
+struct task_struct *bpf_task_acquire(struct task_struct *p) __ksym;
+void bpf_task_release(struct task_struct *p) __ksym;
+struct task_struct *bpf_task_from_vpid(s32 vpid) __ksym;
+void bpf_rcu_read_lock(void) __ksym;
+void bpf_rcu_read_unlock(void) __ksym;
+
+/*
+ * Before 6.19 the function gave no answer, since then a bool; libbpf drops what follows three underscores, so the second
+ * declaration needs its own suffix to keep the kernel's v2 in its name.
+ */
+void scx_bpf_dsq_insert___v1(struct task_struct *p, u64 dsq_id, u64 slice, u64 enq_flags) __ksym __weak;
+bool scx_bpf_dsq_insert___v2___compat(struct task_struct *p, u64 dsq_id, u64 slice, u64 enq_flags) __ksym __weak;
+bool scx_bpf_task_set_slice(struct task_struct *p, u64 slice) __ksym __weak;
+
+static __always_inline void dsq_insert(struct task_struct *p, u64 dsq, u64 slice, u64 flags)
+{
+	if (bpf_ksym_exists(scx_bpf_dsq_insert___v2___compat))
+		scx_bpf_dsq_insert___v2___compat(p, dsq, slice, flags);
+	else
+		scx_bpf_dsq_insert___v1(p, dsq, slice, flags);
+}
+
+static __always_inline void task_set_slice(struct task_struct *p, u64 slice)
+{
+	if (bpf_ksym_exists(scx_bpf_task_set_slice))
+		scx_bpf_task_set_slice(p, slice);
+	else
+		p->scx.slice = slice;
+}
+
+/* A loop that the verifier lets run because the kernel ends it after many rounds (may_goto, 6.9). */
+#define can_loop                                                                                    \
+	({                                                                                          \
+		__label__ l_break, l_continue;                                                      \
+		bool ret = true;                                                                    \
+		asm volatile goto("may_goto %l[l_break]" ::: : l_break);                            \
+		goto l_continue;                                                                    \
+	l_break:                                                                                    \
+		ret = false;                                                                        \
+	l_continue:;                                                                                \
+		ret;                                                                                \
+	})
+
+#define BPF_STRUCT_OPS(name, args...) SEC("struct_ops/" #name) BPF_PROG(name, ##args)
+#define BPF_STRUCT_OPS_SLEEPABLE(name, args...) SEC("struct_ops.s/" #name) BPF_PROG(name, ##args)

@@ -1,0 +1,365 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * Tombola: CPU time by tickets, as a sched_ext scheduler.
+ *
+ * Threads that wait are kept here, in the economy's orders, not in the kernel's dispatch queues: a queue of the kernel's
+ * orders tasks only, and what is drawn for here are users first, then their processes, then threads.
+ *
+ *      wake-up                      dispatch: settle who had the CPU,
+ *   ┌──────────> enqueue ─ wait ──> pick, keep or withdraw  ──> running ─> stopping ─┐ sleeps: settled, and leaves
+ *   │    ^                                                                           │
+ *   │    └─────────────────────── slice over, still runnable ────────────────────────┤
+ *   └────────────────────────────────────────────────────────────────────────────────┘
+ *
+ * What goes around this: kernel threads, which are inserted at once and before everybody; a wake-up for which
+ * scx_bpf_select_cpu_dfl finds an idle CPU, where nobody waits; and whoever is preempted by a real-time class, whom the kernel
+ * puts back itself. They run without having been picked, and are charged like the others (running, stopping).
+ *
+ * Between the pick, under the lock, and the insertion, without it, the thread may be taken out of the kernel's hands (its
+ * affinity or class changes, it exits). The kernel then drops the insertion and enqueues it again, which lets it wait again.
+ */
+#include "state.h"
+#include "settle.h"
+#include "slice.h"
+#include "people.h"
+#include "calls.h"
+
+char _license[] SEC("license") = "GPL";
+
+struct {
+	s32 kind;
+	s64 code;
+	char reason[128];
+	char msg[1024];
+} tombola_exit;
+
+s32 BPF_STRUCT_OPS(tombola_select_cpu, struct task_struct *p, s32 prev_cpu, u64 wake_flags)
+{
+	bool idle = false;
+	s32 cpu = scx_bpf_select_cpu_dfl(p, prev_cpu, wake_flags, &idle);
+
+	if (idle)
+		dsq_insert(p, TB_DSQ_LOCAL, tombola_config.rules.quantum_ns, 0);
+	return cpu;
+}
+
+/*
+ * A thread begins to wait while `runner` has the CPU it woke on: take the CPU away, or plan for when the newcomer will be
+ * the better choice. 0: leave it; 1: take it away now; 2: the slice's end moved.
+ */
+static __always_inline u32 challenge(struct tb_queue *q, u32 waker, struct cpu *c, u64 now)
+{
+	struct tb_run run;
+	u64 crossing_ns;
+
+	if (!c->leaf || c->leaf == waker || !(tb_at(q, c->leaf)->state & TB_ACTIVE))
+		return 0;
+	run.ran_ns = now - c->since_ns;
+	run.precharge_ns = seat_of(c->leaf)->precharge_ns;
+	crossing_ns = tb_crossing_ns(q, RULES, waker, c->leaf, &run);
+	if (!crossing_ns)
+		return 1;
+	/* Nobody waited before: the slice was for a thread alone. */
+	if (crossing_ns > tombola_config.rules.quantum_ns)
+		crossing_ns = tombola_config.rules.quantum_ns;
+	if (crossing_ns < SLICE_MIN_NS)
+		crossing_ns = SLICE_MIN_NS;
+	if ((s64)(c->end_ns - now - crossing_ns) <= 0)
+		return 0;
+	c->end_ns = now + crossing_ns;
+	return 2;
+}
+
+void BPF_STRUCT_OPS(tombola_enqueue, struct task_struct *p, u64 enq_flags)
+{
+	struct task *t = task_of(p);
+	struct run_queue *rq;
+	u64 mask, now;
+	s32 cpu = scx_bpf_task_cpu(p), idle;
+	u32 verdict = 0;
+	struct cpu *c = cpu_of(cpu);
+
+	if (!t || !t->client || !(rq = queue_of(t->queue))) {
+		/* The kernel's own threads wait for nobody; one that burns CPU time takes turns at its slices' ends. */
+		dsq_insert(p, TB_DSQ_LOCAL, tombola_config.rules.quantum_ns,
+			   enq_flags | (enq_flags & SCX_ENQ_WAKEUP ? SCX_ENQ_PREEMPT : 0));
+		return;
+	}
+	if (t->uid != uid_of(p))
+		rehome(t, uid_of(p));
+	mask = mask_of(p);
+	now = scx_bpf_now();
+	bpf_spin_lock(&rq->lock);
+	tb_join(&rq->economy, RULES, t->client);
+	if (tb_at(&rq->economy, t->client)->state & TB_QUEUED)
+		tb_withdraw(&rq->economy, t->client);
+	tb_wait(&rq->economy, t->client, mask, now);
+	verdict = challenge(&rq->economy, t->client, c, now);
+	bpf_spin_unlock(&rq->lock);
+
+	if (tombola_config.nr_cpus > 1) {
+		idle = scx_bpf_pick_idle_cpu(p->cpus_ptr, 0);
+		if (idle >= 0) {
+			scx_bpf_kick_cpu(idle, SCX_KICK_IDLE);
+			return;
+		}
+	}
+	if (verdict == 1) {
+		count(TOMBOLA_COUNT_PREEMPTIONS);
+		scx_bpf_kick_cpu(cpu, SCX_KICK_PREEMPT);
+	} else if (verdict == 2) {
+		count(TOMBOLA_COUNT_CUTS);
+		/* Timers are wound on their own CPU only; elsewhere the running thread is decided on anew, and its slice too. */
+		if (cpu == (s32)bpf_get_smp_processor_id() && !tombola_config.tick_slices)
+			slice_timer_wind(cpu, c, now);
+		else
+			scx_bpf_kick_cpu(cpu, SCX_KICK_PREEMPT);
+	}
+}
+
+/* The CPU's plan for who now has it. */
+static __always_inline void begin(struct cpu *c, u32 leaf, u64 now, u64 slice_ns)
+{
+	c->leaf = leaf;
+	c->since_ns = now;
+	c->end_ns = now + slice_ns;
+}
+
+/* Hand a picked thread to the kernel. 0: it is gone, or was sent elsewhere. */
+static __always_inline u32 hand_over(u32 leaf, s32 cpu, u64 slice_ns)
+{
+	struct runner *runner = bpf_map_lookup_elem(&runners, &leaf);
+	struct task_struct *p = runner ? runner->task : NULL;
+	struct task *t;
+
+	if (!p || !(t = task_of(p))) {
+		count(TOMBOLA_COUNT_GONE);
+		return 0;
+	}
+	t->slice_ns = slice_ns;
+	if (!bpf_cpumask_test_cpu((u32)cpu, p->cpus_ptr) || (p->migration_disabled && scx_bpf_task_cpu(p) != cpu)) {
+		count(TOMBOLA_COUNT_MISPLACED);
+		dsq_insert(p, TB_DSQ_LOCAL_ON(scx_bpf_task_cpu(p)), slice_ns, 0);
+		return 0;
+	}
+	dsq_insert(p, TB_DSQ_LOCAL, slice_ns, 0);
+	return 1;
+}
+
+void BPF_STRUCT_OPS(tombola_dispatch, s32 cpu, struct task_struct *prev)
+{
+	struct task *t = NULL;
+	struct run_queue *rq = queue_of(0);
+	struct tb_queue *q;
+	struct settlement s = {};
+	u64 now, slice_ns, mask = cpu_mask(cpu);
+	u32 best, overdue, held = TB_NONE;
+
+	if (!rq)
+		return;
+	q = &rq->economy;
+	if (prev && (prev->scx.flags & SCX_TASK_QUEUED) && (t = task_of(prev)) && t->client) {
+		held = t->client;
+		measure(prev, t, &s);
+	}
+	for (u32 tries = 0; tries < 8 && can_loop; tries++) {
+		now = scx_bpf_now();
+		bpf_spin_lock(&rq->lock);
+		if (held && !tries)
+			settle(q, held, &s, 0);
+		overdue = tb_overdue(q, now, tombola_config.patience_ns, mask);
+		best = overdue ? overdue : tb_pick(q, RULES, mask);
+		if (held && (!best || (!overdue && tb_keeps(q, RULES, held, best)))) {
+			slice_ns = slice_for(q->waiting);
+			s.used_ns = 0;
+			settle(q, held, &s, precharge_ns());
+			note_use(q, t);
+			seat_of(process_of(q, held))->wins++;
+			bpf_spin_unlock(&rq->lock);
+			if (trace_on)
+				trace_run(prev, t, q, 1);
+			t->slice_ns = slice_ns;
+			t->sliced_ns = 0;
+			begin(cpu_of(cpu), held, now, slice_ns);
+			task_set_slice(prev, slice_ns);
+			if (slice_ns < SLICE_ALONE_NS)
+				slice_timer_wind(cpu, cpu_of(cpu), now);
+			count(TOMBOLA_COUNT_KEEPS);
+			return;
+		}
+		if (!best) {
+			bpf_spin_unlock(&rq->lock);
+			return;
+		}
+		tb_withdraw(q, best);
+		slice_ns = overdue ? SLICE_OVERDUE_NS : slice_for(q->waiting + (held ? 1 : 0));
+		s.used_ns = 0;
+		settle(q, best, &s, precharge_ns());
+		bpf_spin_unlock(&rq->lock);
+		count(overdue ? TOMBOLA_COUNT_OVERDUE : TOMBOLA_COUNT_DRAWS);
+		if (hand_over(best, cpu, slice_ns))
+			return;
+	}
+}
+
+void BPF_STRUCT_OPS(tombola_running, struct task_struct *p)
+{
+	s32 cpu = scx_bpf_task_cpu(p);
+	struct cpu *c = cpu_of(cpu);
+	struct task *t = task_of(p);
+	struct run_queue *rq;
+	u64 now;
+	u32 state;
+
+	if (!t || !t->client || !(rq = queue_of(t->queue))) {
+		c->leaf = TB_NONE;
+		return;
+	}
+	state = tb_at(&rq->economy, t->client)->state;
+	if (state != TB_ACTIVE) {
+		/* It was not drawn: an idle CPU took it at once, or a real-time task had interrupted it. */
+		count(TOMBOLA_COUNT_STRAYS);
+		bpf_spin_lock(&rq->lock);
+		tb_withdraw(&rq->economy, t->client);
+		tb_join(&rq->economy, RULES, t->client);
+		bpf_spin_unlock(&rq->lock);
+	}
+	now = scx_bpf_now();
+	t->exec_ns = p->se.sum_exec_runtime;
+	t->sliced_ns = 0;
+	if (!t->slice_ns)
+		t->slice_ns = tombola_config.rules.quantum_ns;
+	seat_of(process_of(&rq->economy, t->client))->wins++;
+	begin(c, t->client, now, t->slice_ns);
+	if (t->slice_ns < SLICE_ALONE_NS)
+		slice_timer_wind(cpu, c, now);
+}
+
+void BPF_STRUCT_OPS(tombola_stopping, struct task_struct *p, bool runnable)
+{
+	struct cpu *c = cpu_of(scx_bpf_task_cpu(p));
+	struct task *t = task_of(p), *heir;
+	struct task_struct *parent;
+	struct run_queue *rq;
+	struct settlement s;
+	u32 heir_leaf = TB_NONE;
+
+	c->leaf = TB_NONE;
+	if (!t || !t->client || !(rq = queue_of(t->queue)))
+		return;
+	measure(p, t, &s);
+	if (p->flags & PF_EXITING) {
+		parent = p->real_parent;
+		if (parent && (heir = task_of(parent)))
+			heir_leaf = heir->client;
+	}
+	bpf_spin_lock(&rq->lock);
+	settle(&rq->economy, t->client, &s, 0);
+	if (t->sliced_ns)
+		note_use(&rq->economy, t);
+	if (!runnable) {
+		tb_withdraw(&rq->economy, t->client);
+		tb_leave(&rq->economy, t->client);
+	}
+	if (heir_leaf && !runnable)
+		bequeath(&rq->economy, t->client, heir_leaf);
+	bpf_spin_unlock(&rq->lock);
+	if (trace_on && t->sliced_ns)
+		trace_run(p, t, &rq->economy, 0);
+	t->slice_ns = 0;
+}
+
+void BPF_STRUCT_OPS(tombola_quiescent, struct task_struct *p, u64 deq_flags)
+{
+	struct task *t = task_of(p);
+	struct run_queue *rq;
+
+	if (!t || !t->client || !(rq = queue_of(t->queue)))
+		return;
+	if (!tb_at(&rq->economy, t->client)->state)
+		return;
+	bpf_spin_lock(&rq->lock);
+	tb_withdraw(&rq->economy, t->client);
+	tb_leave(&rq->economy, t->client);
+	bpf_spin_unlock(&rq->lock);
+}
+
+s32 BPF_STRUCT_OPS(tombola_init_task, struct task_struct *p, struct scx_init_task_args *args)
+{
+	struct task *t = bpf_task_storage_get(&tasks, p, 0, BPF_LOCAL_STORAGE_GET_F_CREATE);
+	struct task *forker = NULL, *before = NULL;
+	struct task_struct *leader;
+
+	if (!t)
+		return -ENOMEM;
+	if (p->flags & PF_KTHREAD)
+		return 0;
+	/* At a fork the current task is the parent; p->real_parent is still the parent's parent. */
+	if (args->fork) {
+		forker = task_of(bpf_get_current_task_btf());
+		before = forker;
+	} else {
+		leader = p->group_leader;
+		if (leader)
+			before = task_of(leader);
+	}
+	return arrive(p, t, forker, before);
+}
+
+void BPF_STRUCT_OPS(tombola_exit_task, struct task_struct *p, struct scx_exit_task_args *args)
+{
+	struct task *t = task_of(p);
+
+	if (t)
+		depart(t);
+}
+
+/* Without these two the kernel ends a scheduler when a CPU comes or goes. */
+void BPF_STRUCT_OPS(tombola_cpu_online, s32 cpu)
+{
+}
+
+void BPF_STRUCT_OPS(tombola_cpu_offline, s32 cpu)
+{
+	cpu_of(cpu)->leaf = TB_NONE;
+}
+
+s32 BPF_STRUCT_OPS_SLEEPABLE(tombola_init)
+{
+	struct run_queue *rq = queue_of(0);
+
+	if (!rq)
+		return -EINVAL;
+	bpf_spin_lock(&rq->lock);
+	tb_queue_init(&rq->economy);
+	bpf_spin_unlock(&rq->lock);
+	running = 1;
+	return slice_timers_init();
+}
+
+void BPF_STRUCT_OPS(tombola_exit_op, struct scx_exit_info *info)
+{
+	running = 0;
+	bpf_probe_read_kernel_str(tombola_exit.reason, sizeof(tombola_exit.reason), info->reason);
+	bpf_probe_read_kernel_str(tombola_exit.msg, sizeof(tombola_exit.msg), info->msg);
+	tombola_exit.code = info->exit_code;
+	tombola_exit.kind = info->kind;
+}
+
+SEC(".struct_ops.link")
+struct sched_ext_ops tombola_ops = {
+	.select_cpu = (void *)tombola_select_cpu,
+	.enqueue = (void *)tombola_enqueue,
+	.dispatch = (void *)tombola_dispatch,
+	.running = (void *)tombola_running,
+	.stopping = (void *)tombola_stopping,
+	.quiescent = (void *)tombola_quiescent,
+	.init_task = (void *)tombola_init_task,
+	.exit_task = (void *)tombola_exit_task,
+	.cpu_online = (void *)tombola_cpu_online,
+	.cpu_offline = (void *)tombola_cpu_offline,
+	.init = (void *)tombola_init,
+	.exit = (void *)tombola_exit_op,
+	.timeout_ms = 30000,
+	.name = "tombola",
+};

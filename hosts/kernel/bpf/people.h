@@ -1,0 +1,223 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * Who there is: users, processes and threads come, change sides and go.
+ *
+ *   thread of a new process   a leaf beside its parent's, in its user's currency, with the tickets of the parent's process
+ *   second thread             its process becomes a currency in the leaf's place, both threads are leaves in it
+ *   setuid                    seen when the thread is next enqueued: it, or its process, moves to the other user
+ *   exit                      the parent answers for the service that a mere errand consumed (economy.h, Forking)
+ */
+#pragma once
+#include "settle.h"
+#include "state.h"
+
+static __always_inline u32 uid_of(struct task_struct *p)
+{
+	const struct cred *cred = p->cred;
+
+	return cred ? cred->uid.val : 0;
+}
+
+/* The currency of a user, made when the uid is first seen. Two CPUs may see it at once: the loser gives its own back. */
+static __noinline u32 user_of(u32 uid)
+{
+	struct run_queue *rq = queue_of(0);
+	u32 *known = bpf_map_lookup_elem(&users, &uid), made;
+
+	if (known)
+		return *known;
+	if (!rq)
+		return TB_NONE;
+	bpf_spin_lock(&rq->lock);
+	made = tb_new(&rq->economy, TB_KIND_USER, TB_BEST_EFFORT, TB_BASE_TICKETS_DEFAULT);
+	bpf_spin_unlock(&rq->lock);
+	if (!made)
+		return TB_NONE;
+	seat_of(made)->id = uid;
+	seat_of(made)->members = 0;
+	if (!bpf_map_update_elem(&users, &uid, &made, BPF_NOEXIST)) {
+		__sync_fetch_and_add(&nr_users, 1);
+		return made;
+	}
+	bpf_spin_lock(&rq->lock);
+	tb_free(&rq->economy, made);
+	bpf_spin_unlock(&rq->lock);
+	known = bpf_map_lookup_elem(&users, &uid);
+	return known ? *known : TB_NONE;
+}
+
+static __always_inline void seat_init(u32 client, u32 id, u32 tgid, u32 members)
+{
+	struct seat *seat = seat_of(client);
+
+	__builtin_memset(seat, 0, sizeof(*seat));
+	seat->id = id;
+	seat->tgid = tgid;
+	seat->members = members;
+}
+
+/* Under the lock: the process of `leaf`, its only thread, becomes a currency, with the leaf in it. */
+static __always_inline u32 process_from(struct tb_queue *q, u32 leaf, u32 tgid)
+{
+	struct tb_client *c = tb_at(q, leaf);
+	struct settlement nothing = {};
+	u32 process = tb_new(q, TB_KIND_PROCESS, c->parent, c->tickets);
+	u64 precharged = seat_of(leaf)->precharge_ns;
+
+	if (!process)
+		return TB_NONE;
+	seat_init(process, tgid, tgid, 1);
+	seat_of(process)->wins = seat_of(leaf)->wins;
+	__builtin_memcpy(seat_of(process)->left, seat_of(leaf)->left, sizeof(seat_of(leaf)->left));
+	settle(q, leaf, &nothing, 0);
+	tb_at(q, process)->pass = c->pass;
+	tb_at(q, process)->used_ns = c->used_ns;
+	tb_move(q, RULES, leaf, process);
+	tb_set_tickets(q, RULES, leaf, TB_TICKETS_DEFAULT);
+	settle(q, leaf, &nothing, precharged);
+	return process;
+}
+
+/* Where a new thread of p's belongs, given a thread that was there before: its process as a currency, or its user. */
+static __noinline u32 parent_for(struct task_struct *p, struct task *t, struct task *before)
+{
+	struct run_queue *rq = queue_of(t->queue);
+	u32 tgid = t->tgid, *known, process = TB_NONE;
+
+	if (p->tgid == p->pid || !rq)
+		return user_of(t->uid);
+	known = bpf_map_lookup_elem(&processes, &tgid);
+	if (known)
+		return *known;
+	if (before && before->tgid == tgid && before->client) {
+		bpf_spin_lock(&rq->lock);
+		process = process_from(&rq->economy, before->client, tgid);
+		bpf_spin_unlock(&rq->lock);
+		if (process)
+			bpf_map_update_elem(&processes, &tgid, &process, BPF_NOEXIST);
+	}
+	return process ? process : user_of(t->uid);
+}
+
+/* A thread comes, forked by `forker` if that is not null, or found when the scheduler began. */
+static __always_inline s32 arrive(struct task_struct *p, struct task *t, struct task *forker, struct task *before)
+{
+	struct run_queue *rq = queue_of(t->queue);
+	struct tb_run run = {};
+	struct runner *runner;
+	struct task_struct *old;
+	u32 parent, leaf, key, tickets = TB_TICKETS_DEFAULT, of_forker = TB_NONE;
+
+	t->uid = uid_of(p);
+	t->tgid = (u32)p->tgid;
+	t->exec_ns = p->se.sum_exec_runtime;
+	parent = parent_for(p, t, before);
+	if (!rq || !parent) {
+		count(TOMBOLA_COUNT_FULL);
+		return 0;
+	}
+	if (forker) {
+		struct cpu *c = cpu_of((s32)bpf_get_smp_processor_id());
+
+		of_forker = forker->client;
+		if (of_forker && c->leaf == of_forker) {
+			run.ran_ns = scx_bpf_now() - c->since_ns;
+			run.precharge_ns = seat_of(of_forker)->precharge_ns;
+		}
+	}
+	bpf_spin_lock(&rq->lock);
+	if (of_forker && tb_at(&rq->economy, parent)->kind == TB_KIND_USER)
+		tickets = tb_at(&rq->economy, process_of(&rq->economy, of_forker))->tickets;
+	leaf = tb_new(&rq->economy, TB_KIND_THREAD, parent, tickets);
+	if (leaf) {
+		if (tb_at(&rq->economy, parent)->kind == TB_KIND_PROCESS)
+			seat_of(parent)->members++;
+		if (of_forker)
+			tb_born(&rq->economy, leaf, of_forker, &run);
+	}
+	bpf_spin_unlock(&rq->lock);
+	if (!leaf) {
+		count(TOMBOLA_COUNT_FULL);
+		return 0;
+	}
+	seat_init(leaf, (u32)p->pid, (u32)p->tgid, 0);
+	t->client = leaf;
+	key = leaf;
+	runner = bpf_map_lookup_elem(&runners, &key);
+	if (runner) {
+		old = bpf_task_acquire(p);
+		if (old)
+			old = bpf_kptr_xchg(&runner->task, old);
+		if (old)
+			bpf_task_release(old);
+	}
+	return 0;
+}
+
+/* The thread's uid is not the one it was placed by: it goes to the other user, with its whole process if that has more threads. */
+static __noinline int rehome(struct task *t, u32 uid)
+{
+	struct run_queue *rq = queue_of(t->queue);
+	struct settlement nothing = {};
+	u32 user = user_of(uid), who;
+	u64 precharged;
+
+	t->uid = uid;
+	if (!rq || !user || !t->client)
+		return 0;
+	count(TOMBOLA_COUNT_REHOMED);
+	bpf_spin_lock(&rq->lock);
+	who = process_of(&rq->economy, t->client);
+	if (tb_at(&rq->economy, who)->parent != user) {
+		precharged = seat_of(t->client)->precharge_ns;
+		settle(&rq->economy, t->client, &nothing, 0);
+		tb_move(&rq->economy, RULES, who, user);
+		settle(&rq->economy, t->client, &nothing, precharged);
+	}
+	bpf_spin_unlock(&rq->lock);
+	return 0;
+}
+
+/* Under the lock: the thread is dying; who waits for it answers for what it consumed. */
+static __always_inline void bequeath(struct tb_queue *q, u32 leaf, u32 heir)
+{
+	u32 process = process_of(q, leaf);
+
+	if (process != leaf && seat_of(process)->members > 1)
+		return;
+	tb_died(q, RULES, process, heir);
+	tb_at(q, process)->young_ns = 0;
+}
+
+/* The thread is gone: its client goes, and its process with the last one. */
+static __always_inline void depart(struct task *t)
+{
+	struct run_queue *rq = queue_of(t->queue);
+	struct settlement nothing = {};
+	struct runner *runner;
+	struct task_struct *old;
+	u32 leaf = t->client, key = leaf, process, last = 0, tgid = t->tgid;
+
+	if (!rq || !leaf)
+		return;
+	t->client = TB_NONE;
+	runner = bpf_map_lookup_elem(&runners, &key);
+	if (runner) {
+		old = bpf_kptr_xchg(&runner->task, NULL);
+		if (old)
+			bpf_task_release(old);
+	}
+	bpf_spin_lock(&rq->lock);
+	settle(&rq->economy, leaf, &nothing, 0);
+	tb_withdraw(&rq->economy, leaf);
+	tb_leave(&rq->economy, leaf);
+	process = process_of(&rq->economy, leaf);
+	if (process != leaf)
+		last = --seat_of(process)->members == 0;
+	tb_free(&rq->economy, leaf);
+	if (last)
+		tb_free(&rq->economy, process);
+	bpf_spin_unlock(&rq->lock);
+	if (last)
+		bpf_map_delete_elem(&processes, &tgid);
+}

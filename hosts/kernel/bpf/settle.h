@@ -1,0 +1,102 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * What a run cost, and who is told.
+ *
+ * The kernel's own count of a thread's CPU time is charged, never what is left of its slice: a yield or a preemption sets
+ * the slice to zero. It is charged whole; time that a hypervisor stole is charged to whoever had the CPU, or shares drift.
+ */
+#pragma once
+#include "state.h"
+
+struct settlement {
+	u64 used_ns;
+	u64 seed;
+};
+
+/* Before taking the lock: how much has run, and the random bits. */
+static __always_inline void measure(struct task_struct *p, struct task *t, struct settlement *s)
+{
+	u64 exec_ns = p->se.sum_exec_runtime;
+
+	s->used_ns = exec_ns - t->exec_ns;
+	s->seed = tombola_config.rules.lottery ? random64() : 0;
+	t->exec_ns = exec_ns;
+	t->sliced_ns += s->used_ns;
+}
+
+/* Under the lock: charge a leaf and its currencies, and what its next run is charged in advance. */
+static __always_inline void settle(struct tb_queue *q, u32 leaf, struct settlement *s, u64 next_ns)
+{
+	struct seat *seat = seat_of(leaf);
+	struct tb_bill bill = {
+		.used_ns = s->used_ns,
+		.precharge_ns = seat->precharge_ns,
+		.next_ns = next_ns,
+		.seed = s->seed,
+	};
+
+	if (!(bill.used_ns | (bill.precharge_ns ^ bill.next_ns)))
+		return;
+	tb_charge(q, RULES, leaf, &bill);
+	seat->precharge_ns = next_ns;
+}
+
+/* What a pick charges in advance: nothing where nobody else picks at the same time. */
+static __always_inline u64 precharge_ns(void)
+{
+	return tombola_config.nr_cpus > 1 ? tombola_config.rules.quantum_ns : 0;
+}
+
+/* Under the lock, at the end of a slice: for the histogram of how much of it was left, in sixths. */
+static __always_inline void note_use(struct tb_queue *q, struct task *t)
+{
+	struct seat *seat = seat_of(process_of(q, t->client));
+	u64 sixths = 0;
+
+	if (t->sliced_ns < t->slice_ns)
+		sixths = ((t->slice_ns - t->sliced_ns) * (TOMBOLA_QUANTUM_PARTS - 1) + t->slice_ns / 2) / t->slice_ns;
+	if (sixths < TOMBOLA_QUANTUM_PARTS)
+		seat->left[sixths]++;
+}
+
+static __always_inline u32 per_million(u64 part, u64 whole)
+{
+	return whole ? (u32)(part * 1000000 / whole) : 0;
+}
+
+/* The trace's row for a run that ends. Without the lock: a row may be torn, the accounts are not. */
+static __noinline int trace_run(struct task_struct *p, struct task *t, struct tb_queue *q, u32 kept)
+{
+	struct tombola_draw *d;
+	u32 i = process_of(q, t->client);
+	struct tb_client *c = tb_at(q, i), *up;
+	u64 share = 1000000;
+
+	d = bpf_ringbuf_reserve(&draws, sizeof(*d), 0);
+	if (!d)
+		return 0;
+	d->at_ns = scx_bpf_now();
+	d->ran_ns = t->sliced_ns;
+	d->cpu = (u32)scx_bpf_task_cpu(p);
+	d->tid = (u32)p->pid;
+	d->tgid = (u32)p->tgid;
+	d->uid = t->uid;
+	d->tickets = c->tickets;
+	d->draw_tickets = (u32)tb_at(q, c->parent)->weight;
+	d->compensation_ppm = 0;
+	if (t->sliced_ns && t->sliced_ns < t->slice_ns)
+		d->compensation_ppm = per_million(t->slice_ns - t->sliced_ns, t->sliced_ns);
+	d->kept = kept;
+	d->preempted = p->scx.slice == 0 && t->sliced_ns < t->slice_ns;
+	tb_loop(TB_DEPTH) {
+		up = tb_at(q, i);
+		if (!up->parent)
+			break;
+		if (tb_at(q, up->parent)->weight)
+			share = share * up->tickets / tb_at(q, up->parent)->weight;
+		i = up->parent;
+	}
+	d->base_value_ppm = (u32)share;
+	bpf_ringbuf_submit(d, 0);
+	return 0;
+}

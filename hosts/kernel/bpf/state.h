@@ -1,0 +1,184 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * What the scheduler remembers, and under which lock.
+ *
+ *   run queue   the economy (core/include/tombola/economy.h): passes, orders, who waits. Under its own lock, always.
+ *   seat        what this host adds to a client of the economy; same index, same lock.
+ *   runner      the thread behind a leaf. Written when the thread comes and goes; read under RCU.
+ *   task        what a thread knows of itself. Only from its own operations, which the kernel serializes.
+ *   cpu         what runs where, and the slice timer. Written by that CPU; others read it, see slice.h for the races.
+ *
+ * There is one run queue as yet, but nothing here says so except NR_QUEUES: a task records its queue, and accounting follows
+ * that, never the CPU on which the task is seen.
+ */
+#pragma once
+#include "kernel.h"
+
+#include <tombola/economy.h>
+#include <tombola_abi.h>
+
+#define NR_QUEUES 1
+#define NR_CPUS 512
+#define NR_USERS 4096
+
+/* Nobody waits: look again after this long. */
+#define SLICE_ALONE_NS 20000000ull
+/* A slice out of turn, for who has waited longer than config.patience_ns. */
+#define SLICE_OVERDUE_NS 250000ull
+/* All who wait get a slice within this time, however many they are. */
+#define ROUND_NS 2000000000ull
+/* No slice, and no cut of one, is shorter. */
+#define SLICE_MIN_NS 100000ull
+
+/* Set before load, constant afterwards. */
+const volatile struct {
+	struct tb_rules rules;
+	u64 patience_ns;
+	u32 nr_cpus;
+	u32 tick_slices; /* let slices end at the tick, without timers */
+} tombola_config = {
+	.rules = { .quantum_ns = 1000000, .lag_ns = 50000000, .credit_ns = 2000000 },
+	.patience_ns = 5000000000,
+	.nr_cpus = 1,
+};
+
+/* The core takes a plain pointer; the values cannot change. */
+#define RULES ((const struct tb_rules *)&tombola_config.rules)
+
+struct run_queue {
+	struct bpf_spin_lock lock;
+	struct tb_queue economy;
+};
+
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, NR_QUEUES);
+	__type(key, u32);
+	__type(value, struct run_queue);
+} queues SEC(".maps");
+
+struct runner {
+	struct task_struct __attribute__((btf_type_tag("kptr"))) *task;
+};
+
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, TB_CLIENTS);
+	__type(key, u32);
+	__type(value, struct runner);
+} runners SEC(".maps");
+
+struct seat {
+	u64 precharge_ns; /* what the pick of a running leaf charged in advance */
+	u64 wins;
+	u32 left[TOMBOLA_QUANTUM_PARTS];
+	u32 id;      /* uid, tgid or tid */
+	u32 tgid;    /* of a thread */
+	u32 members; /* threads of a process */
+};
+
+struct seat seats[TB_CLIENTS];
+
+struct task {
+	u32 queue;
+	u32 client; /* leaf in that queue's economy; TB_NONE: not ours, or no place left */
+	u32 uid;
+	u32 tgid;
+	u64 exec_ns;  /* the kernel's count of its CPU time at the last settlement */
+	u64 slice_ns; /* what it was given */
+	u64 sliced_ns; /* of that, used */
+};
+
+struct {
+	__uint(type, BPF_MAP_TYPE_TASK_STORAGE);
+	__uint(map_flags, BPF_F_NO_PREALLOC);
+	__type(key, int);
+	__type(value, struct task);
+} tasks SEC(".maps");
+
+/* uid -> client; tgid of a process with several threads -> client. */
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(max_entries, NR_USERS);
+	__type(key, u32);
+	__type(value, u32);
+} users SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(max_entries, TB_CLIENTS);
+	__type(key, u32);
+	__type(value, u32);
+} processes SEC(".maps");
+
+struct cpu {
+	u32 leaf;       /* who runs here; TB_NONE: nobody of ours */
+	u32 armed;      /* the timer is running */
+	u64 since_ns;   /* since when, or since the last settlement */
+	u64 end_ns;     /* when the slice is to end */
+	u64 timer_ns;   /* when the timer will fire */
+} __attribute__((aligned(64)));
+
+struct cpu cpus[NR_CPUS];
+u64 counters[TOMBOLA_COUNTERS];
+u64 nr_users;
+u32 running; /* 1 between ops.init and ops.exit */
+u32 trace_on;
+
+struct {
+	__uint(type, BPF_MAP_TYPE_RINGBUF);
+	__uint(max_entries, 1 << 20);
+} draws SEC(".maps");
+
+static __always_inline void count(enum tombola_counter what)
+{
+	__sync_fetch_and_add(&counters[what], 1);
+}
+
+static __always_inline struct run_queue *queue_of(u32 queue)
+{
+	return bpf_map_lookup_elem(&queues, &queue);
+}
+
+static __always_inline struct task *task_of(struct task_struct *p)
+{
+	return bpf_task_storage_get(&tasks, p, 0, 0);
+}
+
+static __always_inline struct seat *seat_of(u32 client)
+{
+	return &seats[client & (TB_CLIENTS - 1)];
+}
+
+static __always_inline struct cpu *cpu_of(s32 cpu)
+{
+	return &cpus[(u32)cpu & (NR_CPUS - 1)];
+}
+
+static __always_inline u64 cpu_mask(s32 cpu)
+{
+	return 1ull << ((u32)cpu & 63);
+}
+
+/* Where a thread may run, CPUs folded to 64 bits; a fold that misleads is found out when it is picked (dispatch). */
+static __always_inline u64 mask_of(struct task_struct *p)
+{
+	if (p->migration_disabled)
+		return cpu_mask(scx_bpf_task_cpu(p));
+	if ((u32)p->nr_cpus_allowed >= tombola_config.nr_cpus || tombola_config.nr_cpus > 64)
+		return ~0ull;
+	return p->cpus_ptr->bits[0];
+}
+
+/* The client whose tickets are a process's: the leaf itself, or the currency of its threads. Under the lock. */
+static __always_inline u32 process_of(struct tb_queue *q, u32 leaf)
+{
+	u32 parent = tb_at(q, leaf)->parent;
+
+	return tb_at(q, parent)->kind == TB_KIND_PROCESS ? parent : leaf;
+}
+
+static __always_inline u64 random64(void)
+{
+	return (u64)bpf_get_prandom_u32() << 32 | bpf_get_prandom_u32();
+}

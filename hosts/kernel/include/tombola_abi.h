@@ -1,0 +1,126 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR MIT */
+/*
+ * Tombola's private system calls: what a program writes and reads.
+ *
+ * The scheduler pins two BPF programs in a bpffs of its own, /run/tombola/bpf/{call,tree}, for anybody to open
+ * (BPF_OBJ_GET) and run (BPF_PROG_TEST_RUN with one of these structures as ctx_in). They run in the kernel as the
+ * caller, see who that is, and enforce the rules; no daemon is asked. The return value is 0 or a negative errno:
+ *
+ *   -ENODEV  the scheduler that pinned this program has ended
+ *   -ESRCH   no such process; for a user: no user of that number has a process here
+ *   -EPERM   not yours, or beyond what you may give yourself without CAP_SYS_NICE
+ *   -ERANGE  an amount out of its range
+ *   -EINVAL  a field that must be zero is not, or an index out of range
+ *   -ENOSYS  no such operation
+ *   -ENOSPC  every place for a user is taken
+ */
+#pragma once
+
+#define TOMBOLA_ABI 1
+
+#define TOMBOLA_RUN_DIR "/run/tombola"
+#define TOMBOLA_PIN_DIR TOMBOLA_RUN_DIR "/bpf"
+#define TOMBOLA_PIN_CALL TOMBOLA_PIN_DIR "/call"
+#define TOMBOLA_PIN_TREE TOMBOLA_PIN_DIR "/tree"
+
+/* Ranges, both ends included (Zepp 2012, sections 3.1.1 and 3.1.3). */
+#define TOMBOLA_TICKETS_MIN 1
+#define TOMBOLA_TICKETS_MAX 10000
+#define TOMBOLA_TICKETS_DEFAULT 100
+#define TOMBOLA_BASE_TICKETS_MIN 100
+#define TOMBOLA_BASE_TICKETS_MAX 10000
+#define TOMBOLA_BASE_TICKETS_DEFAULT 1000
+
+/* How much of its quantum was left when a process gave up the CPU, in sixths: 0 (all used) to 6 (nothing used). */
+#define TOMBOLA_QUANTUM_PARTS 7
+
+enum tombola_op {
+	TOMBOLA_INFO = 0,              /* out: struct tombola_info */
+	TOMBOLA_GET_TICKETS = 1,       /* id: pid; out[0]: tickets */
+	TOMBOLA_SET_TICKETS = 2,       /* id: pid; value: tickets. Its owner, or CAP_SYS_NICE */
+	TOMBOLA_GET_BASE_TICKETS = 3,  /* id: uid; out[0]: base tickets */
+	TOMBOLA_SET_BASE_TICKETS = 4,  /* id: uid; value: base tickets. Own ones not above the default, else CAP_SYS_NICE */
+	TOMBOLA_GET_WINS = 5,          /* id: pid; out[0]: draws won */
+	TOMBOLA_GET_QUANTUM_USE = 6,   /* id: pid; out[i]: how often i sixths of the quantum were left, i = 0..6 */
+	TOMBOLA_GET_COUNTER = 7,       /* id: index into tombola_counters; out[0]: its value */
+};
+
+struct tombola_call {
+	__u32 op;
+	__u32 id;
+	__u64 value;
+	__u64 out[8];
+};
+
+enum tombola_policy {
+	TOMBOLA_STRIDE = 0,
+	TOMBOLA_LOTTERY = 1,
+};
+
+/* out[] of TOMBOLA_INFO */
+enum tombola_info {
+	TOMBOLA_INFO_ABI = 0,
+	TOMBOLA_INFO_POLICY = 1,
+	TOMBOLA_INFO_QUANTUM_NS = 2,
+	TOMBOLA_INFO_CPUS = 3,
+	TOMBOLA_INFO_CLIENTS = 4, /* clients in use, threads and currencies */
+	TOMBOLA_INFO_WAITING = 5, /* threads waiting for a CPU */
+	TOMBOLA_INFO_USERS = 6,
+	TOMBOLA_INFO_NOW_NS = 7, /* the kernel's monotonic clock */
+};
+
+/* What is counted because it should be rare; TOMBOLA_GET_COUNTER reads them, `tombola status` shows them. */
+enum tombola_counter {
+	TOMBOLA_COUNT_DRAWS,       /* decisions that gave a CPU to somebody who waited */
+	TOMBOLA_COUNT_KEEPS,       /* decisions that left the CPU where it was */
+	TOMBOLA_COUNT_PREEMPTIONS, /* wake-ups that took the CPU at once */
+	TOMBOLA_COUNT_CUTS,        /* wake-ups that shortened the running slice */
+	TOMBOLA_COUNT_OVERDUE,     /* picks out of order, lest the kernel's watchdog call it a stall */
+	TOMBOLA_COUNT_CLAMPED,     /* charges in which the lag bound took something */
+	TOMBOLA_COUNT_MISPLACED,   /* picks that had to be sent to another CPU, for the thread's affinity */
+	TOMBOLA_COUNT_GONE,        /* picks that found the thread gone */
+	TOMBOLA_COUNT_REHOMED,     /* threads that changed user */
+	TOMBOLA_COUNT_STRAYS,      /* threads that ran without having been drawn, and were charged all the same */
+	TOMBOLA_COUNT_FULL,        /* threads without a client, because every one is in use; they run without a share */
+	TOMBOLA_COUNTERS,
+};
+
+/* One node of the tree, as `tree` gives them. */
+struct tombola_node {
+	__u32 index;   /* its number */
+	__u32 parent;  /* the number of the currency it is a client of; 0 for base */
+	__u32 kind;    /* enum tb_kind: 1 base, 2 best-effort, 3 user, 4 process, 5 thread */
+	__u32 id;      /* uid of a user, tgid of a process, tid of a thread */
+	__u32 tickets; /* in the parent's money */
+	__u32 active;  /* 1 if runnable, or the currency of somebody runnable */
+	__u32 clients; /* active clients, if it is a currency */
+	__u32 tgid;    /* of a thread */
+	__u64 used_ns; /* CPU time received since it began, up to its last settlement */
+	__u64 wins;    /* draws won, of a process or a thread that is one */
+	__u64 weight;  /* tickets of the active clients, if it is a currency */
+	__u64 reserved;
+};
+
+#define TOMBOLA_TREE_NODES 32
+
+struct tombola_tree {
+	__u32 from;  /* in: first index to look at; out: where to go on, 0 at the end */
+	__u32 count; /* out: nodes filled in */
+	struct tombola_node node[TOMBOLA_TREE_NODES];
+};
+
+/* One record of the trace, as the ring buffer gives them (root only). */
+struct tombola_draw {
+	__u64 at_ns;               /* when the winner was settled, the kernel's monotonic clock */
+	__u64 ran_ns;              /* CPU time it used */
+	__u32 cpu;
+	__u32 tid;
+	__u32 tgid;
+	__u32 uid;
+	__u32 tickets;             /* the winner's, in its own currency */
+	__u32 draw_tickets;        /* tickets in that currency's draw */
+	__u32 base_value_ppm;      /* the winner's share of the machine's draw, in millionths */
+	__u32 compensation_ppm;    /* its compensation: what is to be added to its tickets for what it left of the quantum, in millionths of them */
+	__u32 kept;                /* 1 if it had the CPU before and kept it */
+	__u32 preempted;           /* 1 if somebody else's wake-up ended the run */
+};
