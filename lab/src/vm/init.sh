@@ -26,8 +26,11 @@ ip link set lo up
 # loading a scheduler, ejecting it, stalls.
 dmesg -n 7
 
-stty -F /dev/hvc0 raw -echo # no carriage returns
 cd /root
-setsid /lab/command </dev/null >/dev/hvc0 2>&1
-echo $? >/dev/vport0p1
+{
+    stty raw -echo # no carriage returns, as long as the console is open
+    setsid /lab/command </dev/null
+    status=$?
+} </dev/hvc0 >/dev/hvc0 2>&1
+echo $status >/dev/vport0p1
 poweroff -f

@@ -164,11 +164,28 @@ fn kernel_trouble(log: &str) -> Vec<&str> {
         "Call Trace:",
         "rcu: INFO",
         "runtime error",
-        "stalled",
+        "task stall",
     ];
     log.lines()
         .filter(|line| SIGNS.iter().any(|sign| line.contains(sign)))
         .collect()
+}
+
+/// The part of the kernel's log to show when the machine failed: from where the
+/// trouble begins, or else the end.
+fn telling_part(log: &str) -> String {
+    const LINES: usize = 30;
+    match kernel_trouble(log)
+        .first()
+        .and_then(|first| log.find(first))
+    {
+        Some(start) => log[start..]
+            .lines()
+            .take(LINES)
+            .map(|line| format!("\n    {line}"))
+            .collect(),
+        None => last_lines(log, LINES),
+    }
 }
 
 fn last_lines(text: &str, count: usize) -> String {

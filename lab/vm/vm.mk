@@ -1,0 +1,19 @@
+# Included by the top Makefile. What the virtual machine needs; each step does
+# nothing when its result is there.
+
+.PHONY: deps vm vm-clean
+
+deps:
+	lab/vm/deps.sh
+
+vm: deps build/kernel/newest/version build/kernel/oldest/version build/qemu10/run
+
+build/kernel/%/version: | deps
+	lab/vm/fetch-kernel.sh $*
+
+build/qemu10/run: | deps
+	lab/vm/fetch-qemu.sh
+
+# Look for newer kernels next time.
+vm-clean:
+	rm -rf build/kernel build/qemu10 build/apt
