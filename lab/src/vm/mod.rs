@@ -24,6 +24,7 @@ mod cpio;
 mod image;
 mod qemu;
 
+pub use cli::tombola_image;
 pub use image::{Image, NUMBERED_USERS, PEOPLE, find_program, users};
 
 use anyhow::{Context, Result, anyhow};
