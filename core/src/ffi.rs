@@ -1,0 +1,227 @@
+//! The border to C: the structures that cross it and the only `unsafe` of this crate.
+//!
+//! C masks every index and bounds every loop, so a call is memory-safe whatever its arguments; what the safe face in
+//! `lib.rs` checks are the economy's own preconditions.
+
+use crate::limits::CLIENTS;
+use std::alloc::{Layout, alloc_zeroed, handle_alloc_error};
+
+/// A node of the tree: `struct tb_client`.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Client {
+    /// Service per ticket so far, ns * 2^16, wrapping.
+    pub pass: u64,
+    /// The virtual deadline that orders it.
+    pub key: u64,
+    /// CPUs it, or anyone waiting below it, may run on; bit = cpu mod 64.
+    pub mask: u64,
+    /// Its currency.
+    pub parent: u32,
+    /// Its tickets, in the currency's money.
+    pub tickets: u32,
+    /// The smallest pass of its subtree in the currency's order.
+    pub low_pass: u64,
+    /// The union of the masks of its subtree.
+    pub low_mask: u64,
+    /// Its neighbours below in the order.
+    pub child: [u32; 2],
+    /// Its neighbour above; of an unused client, the next unused one.
+    pub up: u32,
+    /// The height of its subtree.
+    pub height: u8,
+    /// [`ACTIVE`] and [`QUEUED`].
+    pub state: u8,
+    /// A [`crate::Kind`], or 0 if unused.
+    pub kind: u8,
+    /// Levels below base.
+    pub depth: u8,
+    /// As a currency: the mean pass of its active clients, weighted by tickets, rounded down.
+    pub vnow: u64,
+    /// What the division by `weight` left over.
+    pub sum: u64,
+    /// Tickets of the active clients.
+    pub weight: u64,
+    /// The top of its clients' order, 0 if none waits.
+    pub root: u32,
+    /// How many clients are active.
+    pub active: u32,
+    /// Since when a waiting leaf has waited, ns.
+    pub since: u64,
+    /// The leaf that has waited next longer.
+    pub older: u32,
+    /// The leaf that has waited next less long.
+    pub newer: u32,
+    /// Service received so far, ns.
+    pub used_ns: u64,
+    /// The part of it since birth, or since it last had a child, ns.
+    pub young_ns: u64,
+}
+
+/// In [`Client::state`]: runnable, or the currency of somebody runnable.
+pub const ACTIVE: u8 = 1;
+/// In [`Client::state`]: waiting, or the currency of somebody waiting.
+pub const QUEUED: u8 = 2;
+
+/// The rules that a host sets: `struct tb_rules`.
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+pub struct Rules {
+    /// What a pick expects to be used, and the request behind a deadline, ns.
+    pub quantum_ns: u64,
+    /// How far a charged pass may be from vnow, in the client's service, ns; below 2^29.
+    pub lag_ns: u64,
+    /// How much of it a client that was away may come back with, ns.
+    pub credit_ns: u64,
+    /// 0: stride; 1: lottery.
+    pub lottery: u32,
+}
+
+/// One settlement of a leaf's run: `struct tb_bill`.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Bill {
+    /// Run since the last settlement, ns.
+    pub used_ns: u64,
+    /// What the pick had charged for it, ns, to be undone.
+    pub precharge_ns: u64,
+    /// What the next run is charged in advance, ns.
+    pub next_ns: u64,
+    /// Lottery: 64 random bits.
+    pub seed: u64,
+}
+
+/// How a leaf is running: `struct tb_run`.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Run {
+    /// Time since its last settlement, ns.
+    pub ran_ns: u64,
+    /// What was charged in advance, ns.
+    pub precharge_ns: u64,
+}
+
+/// `struct tb_queue`.
+#[repr(C)]
+pub(crate) struct Queue {
+    pub free: u32,
+    pub used: u32,
+    pub fresh: u32,
+    pub oldest: u32,
+    pub newest: u32,
+    pub waiting: u32,
+    pub clamped: u64,
+    pub client: [Client; CLIENTS as usize],
+}
+
+impl Queue {
+    /// Four megabytes of zeroes that never pass over the stack.
+    pub(crate) fn boxed() -> Box<Self> {
+        let layout = Layout::new::<Self>();
+        // SAFETY: the layout is not empty; all-zero bytes are a valid Queue, which holds integers only; the box frees
+        // with the same layout and allocator.
+        unsafe {
+            let queue = alloc_zeroed(layout).cast::<Self>();
+            if queue.is_null() {
+                handle_alloc_error(layout);
+            }
+            Box::from_raw(queue)
+        }
+    }
+}
+
+/// Declares C's functions and a safe function of the same name for each.
+macro_rules! c_functions {
+    ($($(#[$meta:meta])* $symbol:literal $name:ident($($arg:ident: $type:ty),*) $(-> $result:ty)?;)*) => {
+        mod c {
+            use super::{Bill, Queue, Rules, Run};
+            unsafe extern "C" {
+                $($(#[$meta])* #[link_name = $symbol] pub fn $name($($arg: $type),*) $(-> $result)?;)*
+            }
+        }
+        $($(#[$meta])* pub(crate) fn $name($($arg: $type),*) $(-> $result)? {
+            // SAFETY: C keeps no pointer, masks indices and reads only what the references cover.
+            unsafe { c::$name($($arg),*) }
+        })*
+    };
+}
+
+c_functions! {
+    "tombola_advance" advance(used_ns: u64, draw: u64, tickets: u64) -> u64;
+    "tombola_returned_ns" returned_ns(service_ns: u64) -> u64;
+    "tombola_draw_exp" draw_exp(r: u32) -> u64;
+    "tombola_mix" mix(seed: u64, counter: u32) -> u32;
+    "tombola_log2_table" log2_table(i: u32) -> u32;
+    "tombola_queue_init" queue_init(q: &mut Queue) -> u32;
+    "tombola_new" new(q: &mut Queue, kind: u32, parent: u32, tickets: u32) -> u32;
+    "tombola_free" free(q: &mut Queue, i: u32) -> u32;
+    "tombola_join" join(q: &mut Queue, r: &Rules, i: u32) -> u32;
+    "tombola_leave" leave(q: &mut Queue, i: u32) -> u32;
+    "tombola_wait" wait(q: &mut Queue, i: u32, mask: u64, now: u64) -> u32;
+    "tombola_withdraw" withdraw(q: &mut Queue, i: u32) -> u32;
+    "tombola_charge" charge(q: &mut Queue, r: &Rules, i: u32, bill: &Bill) -> u32;
+    "tombola_pick" pick(q: &mut Queue, r: &Rules, mask: u64) -> u32;
+    "tombola_overdue" overdue(q: &mut Queue, now: u64, patience_ns: u64, mask: u64) -> u32;
+    "tombola_meet" meet(q: &mut Queue, a: u32, b: u32) -> u64;
+    "tombola_keeps" keeps(q: &mut Queue, r: &Rules, held: u32, best: u32) -> u32;
+    "tombola_crossing_ns" crossing_ns(q: &mut Queue, r: &Rules, waker: u32, runner: u32, run: &Run) -> u64;
+    "tombola_set_pass" set_pass(q: &mut Queue, r: &Rules, i: u32, pass: u64) -> u32;
+    "tombola_set_tickets" set_tickets(q: &mut Queue, r: &Rules, i: u32, tickets: u32) -> u32;
+    "tombola_move" move_to(q: &mut Queue, r: &Rules, i: u32, parent: u32) -> u32;
+    "tombola_child_of" child_of(q: &mut Queue, parent: u32, i: u32) -> u32;
+    "tombola_born" born(q: &mut Queue, child: u32, forker: u32, run: &Run) -> u32;
+    "tombola_died" died(q: &mut Queue, r: &Rules, i: u32, heir: u32) -> u32;
+    "tombola_start_at" start_at(q: &mut Queue, currency: u32, vnow: u64);
+    #[cfg(test)]
+    "tombola_limit" limit(which: u32) -> u64;
+    #[cfg(test)]
+    "tombola_layout" layout(which: u32) -> u64;
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::limits;
+    use std::mem::{offset_of, size_of};
+
+    #[test]
+    fn limits_are_those_of_c() {
+        for (which, &limit) in (0..).zip(&limits::ALL) {
+            assert_eq!(
+                limit,
+                super::limit(which),
+                "limit {which} of limits.rs differs from native.c's"
+            );
+        }
+        assert_eq!(
+            0,
+            super::limit(limits::ALL.len() as u32),
+            "native.c has a limit that limits.rs lacks"
+        );
+    }
+
+    #[test]
+    fn structures_are_laid_out_as_in_c() {
+        macro_rules! layout {
+            ($type:ty: $($field:ident)*) => { [size_of::<$type>(), $(offset_of!($type, $field)),*] };
+        }
+        let client = layout!(Client: pass key mask parent tickets low_pass low_mask child up height state kind depth
+            vnow sum weight root active since older newer used_ns young_ns);
+        let queue = layout!(Queue: free used fresh oldest newest waiting clamped client);
+        let rules = layout!(Rules: quantum_ns lag_ns credit_ns lottery);
+        let bill = layout!(Bill: used_ns precharge_ns next_ns seed);
+        let run = layout!(Run: ran_ns precharge_ns);
+        let all = client
+            .iter()
+            .chain(&queue)
+            .chain(&rules)
+            .chain(&bill)
+            .chain(&run);
+        let mut count = 0;
+        for &ours in all {
+            assert_eq!(ours as u64, layout(count), "item {count} of the layout");
+            count += 1;
+        }
+        assert_eq!(u64::MAX, layout(count), "C lists more fields than Rust");
+    }
+}

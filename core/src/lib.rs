@@ -1,0 +1,395 @@
+//! The economy of one run queue: the very C that the kernel's scheduler runs, with a thin Rust face.
+//!
+//! `include/tombola/economy.h` states the rules; [`Economy`] maps one to one to its functions. Times are nanoseconds,
+//! passes are ns * 2^16 for one ticket and wrap, CPUs are bits of a mask (cpu mod 64). A broken precondition panics and
+//! names it; nothing else fails, except that a queue may be full.
+//!
+//! ```
+//! use tombola_core::{BEST_EFFORT, Bill, Economy, Kind, Rules};
+//!
+//! let mut economy = Economy::new(Rules::stride(1_000_000));
+//! let alice = economy.new_client(Kind::User, BEST_EFFORT, 1000).unwrap();
+//! let leaf = economy.new_client(Kind::Thread, alice, 100).unwrap();
+//! economy.join(leaf);
+//! economy.wait(leaf, 1, 0);
+//! assert_eq!(economy.pick(1), Some(leaf));
+//! economy.withdraw(leaf);
+//! economy.charge(leaf, &Bill { used_ns: 1_000_000, ..Bill::default() });
+//! economy.leave(leaf);
+//! assert_eq!(economy.client(alice).used_ns, 1_000_000);
+//! ```
+
+#![deny(unsafe_code)]
+
+#[allow(unsafe_code)]
+mod ffi;
+pub mod limits;
+
+pub use ffi::{ACTIVE, Bill, Client, QUEUED, Rules, Run};
+use limits::{CLIENTS, DEPTH, TICKETS_MAX, TICKETS_MIN};
+
+/// The root of the tree.
+pub const BASE: u32 = 1;
+/// The currency of all users.
+pub const BEST_EFFORT: u32 = 2;
+
+/// What a client is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+pub enum Kind {
+    /// The root.
+    Base = 1,
+    /// The currency of all users.
+    BestEffort = 2,
+    /// A user, or a currency of its own making.
+    User = 3,
+    /// A process of several threads.
+    Process = 4,
+    /// A leaf.
+    Thread = 5,
+}
+
+impl Rules {
+    /// Stride scheduling with the usual lag of 50 ms and a credit of two quanta.
+    #[must_use]
+    pub const fn stride(quantum_ns: u64) -> Self {
+        Self {
+            quantum_ns,
+            lag_ns: 50_000_000,
+            credit_ns: 2 * quantum_ns,
+            lottery: 0,
+        }
+    }
+
+    /// Lottery scheduling with the usual lag and credit of 500 ms.
+    #[must_use]
+    pub const fn lottery(quantum_ns: u64) -> Self {
+        Self {
+            quantum_ns,
+            lag_ns: 500_000_000,
+            credit_ns: 500_000_000,
+            lottery: 1,
+        }
+    }
+}
+
+/// How far `used_ns` of service move the pass of a client with `tickets` at `draw` (in units of 2^-20).
+#[must_use]
+pub fn advance(used_ns: u64, draw: u64, tickets: u32) -> u64 {
+    ffi::advance(used_ns, draw, u64::from(tickets))
+}
+
+/// Which part of a dead child's service its parent answers for.
+#[must_use]
+pub fn returned_ns(service_ns: u64) -> u64 {
+    ffi::returned_ns(service_ns)
+}
+
+/// Exp(1) in units of 2^-20 from 32 uniform random bits.
+#[must_use]
+pub fn draw_exp(r: u32) -> u64 {
+    ffi::draw_exp(r)
+}
+
+/// One well-mixed word from a seed and a counter.
+#[must_use]
+pub fn mix(seed: u64, counter: u32) -> u32 {
+    ffi::mix(seed, counter)
+}
+
+/// Entry `i` (0 to 256) of the draw's table: log2(1 + i/256) in Q31.
+#[must_use]
+pub fn log2_table(i: u32) -> u32 {
+    assert!(
+        i <= 256,
+        "the table of logarithms ends at 256, asked for {i}"
+    );
+    ffi::log2_table(i)
+}
+
+/// Counters of a whole queue.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Counters {
+    /// Clients in use, base and best-effort included.
+    pub used: u32,
+    /// Leaves that wait.
+    pub waiting: u32,
+    /// The leaf that has waited longest, 0 if none.
+    pub oldest: u32,
+    /// The leaf that began to wait last, 0 if none.
+    pub newest: u32,
+    /// Charges in which the lag bound took something.
+    pub clamped: u64,
+}
+
+/// One run queue with its rules. About 4 MB, on the heap.
+pub struct Economy {
+    queue: Box<ffi::Queue>,
+    rules: Rules,
+}
+
+impl Economy {
+    /// A queue with its base and best-effort currencies.
+    #[must_use]
+    pub fn new(rules: Rules) -> Self {
+        assert!(
+            rules.lag_ns < 1 << 29,
+            "lag_ns is {}, must be below 2^29 ({})",
+            rules.lag_ns,
+            1 << 29
+        );
+        assert!(
+            rules.lottery <= 1,
+            "lottery is {}, must be 0 or 1",
+            rules.lottery
+        );
+        let mut queue = ffi::Queue::boxed();
+        ffi::queue_init(&mut queue);
+        Self { queue, rules }
+    }
+
+    /// The rules it goes by.
+    #[must_use]
+    pub fn rules(&self) -> &Rules {
+        &self.rules
+    }
+
+    /// Go by other rules from now on; keys of those who wait are not recomputed before their next charge.
+    pub fn set_rules(&mut self, rules: Rules) {
+        self.rules = rules;
+    }
+
+    /// A client in use.
+    #[must_use]
+    pub fn client(&self, i: u32) -> &Client {
+        assert!(
+            (1..CLIENTS).contains(&i),
+            "client {i} is not between 1 and {}",
+            CLIENTS - 1
+        );
+        let client = &self.queue.client[i as usize];
+        assert!(client.kind != 0, "client {i} is not in use");
+        client
+    }
+
+    /// Is there such a client?
+    #[must_use]
+    pub fn exists(&self, i: u32) -> bool {
+        (1..CLIENTS).contains(&i) && self.queue.client[i as usize].kind != 0
+    }
+
+    /// "None", which no operation may ever write to.
+    #[must_use]
+    pub fn none(&self) -> &Client {
+        &self.queue.client[0]
+    }
+
+    /// The queue's counters.
+    #[must_use]
+    pub fn counters(&self) -> Counters {
+        let q = &self.queue;
+        Counters {
+            used: q.used,
+            waiting: q.waiting,
+            oldest: q.oldest,
+            newest: q.newest,
+            clamped: q.clamped,
+        }
+    }
+
+    /// A new, idle client that stands at its currency's vnow. `None` if all are in use.
+    pub fn new_client(&mut self, kind: Kind, parent: u32, tickets: u32) -> Option<u32> {
+        check_tickets(tickets);
+        self.check_currency(parent);
+        let depth = u32::from(self.client(parent).depth) + 1;
+        assert!(
+            depth < DEPTH,
+            "client {parent} is {} deep, the tree has {DEPTH} levels",
+            depth - 1
+        );
+        some(ffi::new(&mut self.queue, kind as u32, parent, tickets))
+    }
+
+    /// Give back an idle client without children.
+    pub fn free(&mut self, i: u32) {
+        self.check_below_base(i);
+        assert!(
+            self.client(i).state == 0,
+            "client {i} is freed while active or waiting"
+        );
+        ffi::free(&mut self.queue, i);
+    }
+
+    /// A leaf becomes runnable.
+    pub fn join(&mut self, leaf: u32) {
+        self.check_leaf(leaf);
+        ffi::join(&mut self.queue, &self.rules, leaf);
+    }
+
+    /// A settled leaf that does not wait goes to sleep.
+    pub fn leave(&mut self, leaf: u32) {
+        self.check_leaf(leaf);
+        assert!(
+            self.client(leaf).state & QUEUED == 0,
+            "leaf {leaf} leaves while it waits: withdraw it first"
+        );
+        ffi::leave(&mut self.queue, leaf);
+    }
+
+    /// An active leaf waits, from `now` on, for a CPU of `mask`.
+    pub fn wait(&mut self, leaf: u32, mask: u64, now: u64) {
+        self.check_leaf(leaf);
+        let state = self.client(leaf).state;
+        assert!(
+            state == ACTIVE,
+            "leaf {leaf} is to wait in state {state}: it must be active and not waiting"
+        );
+        assert!(mask != 0, "leaf {leaf} would wait for no CPU");
+        ffi::wait(&mut self.queue, leaf, mask, now);
+    }
+
+    /// A leaf stops waiting, if it does.
+    pub fn withdraw(&mut self, leaf: u32) {
+        self.check_leaf(leaf);
+        ffi::withdraw(&mut self.queue, leaf);
+    }
+
+    /// Settle a leaf's run on everyone who pays for it, and charge the next one in advance.
+    pub fn charge(&mut self, leaf: u32, bill: &Bill) {
+        self.check_leaf(leaf);
+        ffi::charge(&mut self.queue, &self.rules, leaf, bill);
+    }
+
+    /// Whose turn it is on a CPU of `mask`.
+    pub fn pick(&mut self, mask: u64) -> Option<u32> {
+        some(ffi::pick(&mut self.queue, &self.rules, mask))
+    }
+
+    /// Whoever of the oldest four has waited for longer than `patience_ns`.
+    pub fn overdue(&mut self, now: u64, patience_ns: u64, mask: u64) -> Option<u32> {
+        some(ffi::overdue(&mut self.queue, now, patience_ns, mask))
+    }
+
+    /// The ancestors-or-selves of two leaves that are clients of one currency.
+    pub fn meet(&mut self, a: u32, b: u32) -> (u32, u32) {
+        self.check_leaf(a);
+        self.check_leaf(b);
+        let both = ffi::meet(&mut self.queue, a, b);
+        ((both >> 32) as u32, both as u32)
+    }
+
+    /// Shall `held`, settled and not waiting, go on rather than give way to `best`?
+    pub fn keeps(&mut self, held: u32, best: u32) -> bool {
+        self.check_leaf(held);
+        self.check_leaf(best);
+        ffi::keeps(&mut self.queue, &self.rules, held, best) != 0
+    }
+
+    /// For how many more ns `runner` may go on before `waker` is the better choice; [`limits::NEVER`] if not by running.
+    pub fn crossing_ns(&mut self, waker: u32, runner: u32, run: &Run) -> u64 {
+        self.check_leaf(waker);
+        self.check_leaf(runner);
+        ffi::crossing_ns(&mut self.queue, &self.rules, waker, runner, run)
+    }
+
+    /// The one setter of a pass. It must be within 2^45 of the currency's vnow.
+    pub fn set_pass(&mut self, i: u32, pass: u64) {
+        self.check_below_base(i);
+        ffi::set_pass(&mut self.queue, &self.rules, i, pass);
+    }
+
+    /// Change a client's tickets; its lag in service stays.
+    pub fn set_tickets(&mut self, i: u32, tickets: u32) {
+        check_tickets(tickets);
+        self.check_below_base(i);
+        ffi::set_tickets(&mut self.queue, &self.rules, i, tickets);
+    }
+
+    /// A leaf changes to any currency, a currency to one at the same depth.
+    pub fn move_to(&mut self, i: u32, parent: u32) {
+        self.check_below_base(i);
+        self.check_currency(parent);
+        let (from, to) = (
+            self.client(self.client(i).parent).depth,
+            self.client(parent).depth,
+        );
+        let leaf = self.client(i).kind == Kind::Thread as u8;
+        assert!(
+            leaf || from == to,
+            "currency {i} moves from depth {from} to {to}: its clients' depths would be wrong"
+        );
+        assert!(
+            u32::from(to) + 1 < DEPTH,
+            "client {i} would be {} deep, the tree has {DEPTH} levels",
+            to + 1
+        );
+        ffi::move_to(&mut self.queue, &self.rules, i, parent);
+    }
+
+    /// `i`, or that one of its currencies which is a client of `parent`.
+    pub fn child_of(&mut self, parent: u32, i: u32) -> Option<u32> {
+        some(ffi::child_of(&mut self.queue, parent, i))
+    }
+
+    /// A new idle leaf takes its place beside the leaf that forked it, which is running.
+    pub fn born(&mut self, child: u32, forker: u32, run: &Run) {
+        self.check_leaf(child);
+        self.check_leaf(forker);
+        assert!(
+            self.client(child).state == 0,
+            "leaf {child} is born while active"
+        );
+        ffi::born(&mut self.queue, child, forker, run);
+    }
+
+    /// A client that is about to be freed leaves what it still owes to `heir`, if that one is in the same currency.
+    pub fn died(&mut self, i: u32, heir: u32) {
+        self.check_below_base(i);
+        self.check_leaf(heir);
+        ffi::died(&mut self.queue, &self.rules, i, heir);
+    }
+
+    /// Set the clock of a currency that has no active client. For tests that begin close to a wrap-around; idle clients
+    /// stay where they are, so do this before there are any.
+    pub fn start_at(&mut self, currency: u32, vnow: u64) {
+        self.check_currency(currency);
+        assert!(
+            self.client(currency).active == 0,
+            "currency {currency} has active clients, its clock is their mean"
+        );
+        ffi::start_at(&mut self.queue, currency, vnow);
+    }
+
+    fn check_leaf(&self, i: u32) {
+        let kind = self.client(i).kind;
+        assert!(
+            kind == Kind::Thread as u8,
+            "client {i} is of kind {kind}, not a leaf"
+        );
+    }
+
+    fn check_currency(&self, i: u32) {
+        assert!(
+            self.client(i).kind != Kind::Thread as u8,
+            "client {i} is a leaf, not a currency"
+        );
+    }
+
+    fn check_below_base(&self, i: u32) {
+        assert!(
+            self.client(i).parent != 0,
+            "client {i} is base, which is nobody's client"
+        );
+    }
+}
+
+fn check_tickets(tickets: u32) {
+    assert!(
+        (TICKETS_MIN..=TICKETS_MAX).contains(&tickets),
+        "{tickets} tickets asked for, must be between {TICKETS_MIN} and {TICKETS_MAX}"
+    );
+}
+
+fn some(i: u32) -> Option<u32> {
+    (i != 0).then_some(i)
+}

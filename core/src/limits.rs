@@ -1,0 +1,48 @@
+//! The limits of the model, as `limits.h` has them; a test compares each.
+
+/// Fewest tickets of a client.
+pub const TICKETS_MIN: u32 = 1;
+/// Most tickets of a client.
+pub const TICKETS_MAX: u32 = 10_000;
+/// Tickets of a process nobody said anything about.
+pub const TICKETS_DEFAULT: u32 = 100;
+/// Fewest base tickets of a user.
+pub const BASE_TICKETS_MIN: u32 = 100;
+/// Most base tickets of a user.
+pub const BASE_TICKETS_MAX: u32 = 10_000;
+/// Base tickets of a user nobody said anything about.
+pub const BASE_TICKETS_DEFAULT: u32 = 1000;
+/// Clients on one run queue, "none" included.
+pub const CLIENTS: u32 = 32_768;
+/// Levels of the tree, base and leaf included.
+pub const DEPTH: u32 = 13;
+/// Levels of a currency's order at most.
+pub const HEIGHT: u32 = 22;
+/// A pass is in 2^-`PASS_SHIFT` ns of service for one ticket.
+pub const PASS_SHIFT: u32 = 16;
+/// A draw is in units of 2^-`DRAW_SHIFT`.
+pub const DRAW_SHIFT: u32 = 20;
+/// The most that one charge counts, ns.
+pub const CHARGE_MAX_NS: u64 = 1 << 38;
+/// Up to here a dead child's service is its parent's, ns.
+pub const YOUNG_NS: u64 = 50_000_000;
+/// What [`crate::Economy::crossing_ns`] says for "not before somebody else is charged".
+pub const NEVER: u64 = u64::MAX;
+
+/// All of the above, in the order in which C exports them.
+pub const ALL: [u64; 14] = [
+    TICKETS_MIN as u64,
+    TICKETS_MAX as u64,
+    TICKETS_DEFAULT as u64,
+    BASE_TICKETS_MIN as u64,
+    BASE_TICKETS_MAX as u64,
+    BASE_TICKETS_DEFAULT as u64,
+    CLIENTS as u64,
+    DEPTH as u64,
+    HEIGHT as u64,
+    PASS_SHIFT as u64,
+    DRAW_SHIFT as u64,
+    CHARGE_MAX_NS,
+    YOUNG_NS,
+    NEVER,
+];

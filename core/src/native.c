@@ -1,0 +1,180 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * The shared C under names that Rust can link to: one function a name, nothing decided here. Preconditions are Rust's to
+ * check (lib.rs); memory is safe without them, because every index is masked and every loop ends.
+ */
+#include <stddef.h>
+#include <tombola/economy.h>
+
+#define EXPORT(name) tombola_##name
+
+u64 EXPORT(advance)(u64 used_ns, u64 draw, u64 tickets)
+{
+	return tb_advance(used_ns, draw, tickets);
+}
+
+u64 EXPORT(returned_ns)(u64 service_ns)
+{
+	return tb_returned_ns(service_ns);
+}
+
+u64 EXPORT(draw_exp)(u32 r)
+{
+	return tb_draw_exp(r);
+}
+
+u32 EXPORT(mix)(u64 seed, u32 counter)
+{
+	return tb_mix(seed, counter);
+}
+
+u32 EXPORT(log2_table)(u32 i)
+{
+	return i <= 256 ? tb_log2_table[i] : 0;
+}
+
+u32 EXPORT(queue_init)(struct tb_queue *q)
+{
+	return tb_queue_init(q);
+}
+
+u32 EXPORT(new)(struct tb_queue *q, u32 kind, u32 parent, u32 tickets)
+{
+	return tb_new(q, kind, parent, tickets);
+}
+
+u32 EXPORT(free)(struct tb_queue *q, u32 i)
+{
+	return tb_free(q, i);
+}
+
+u32 EXPORT(join)(struct tb_queue *q, const struct tb_rules *r, u32 i)
+{
+	return tb_join(q, r, i);
+}
+
+u32 EXPORT(leave)(struct tb_queue *q, u32 i)
+{
+	return tb_leave(q, i);
+}
+
+u32 EXPORT(wait)(struct tb_queue *q, u32 i, u64 mask, u64 now)
+{
+	return tb_wait(q, i, mask, now);
+}
+
+u32 EXPORT(withdraw)(struct tb_queue *q, u32 i)
+{
+	return tb_withdraw(q, i);
+}
+
+u32 EXPORT(charge)(struct tb_queue *q, const struct tb_rules *r, u32 i, const struct tb_bill *bill)
+{
+	return tb_charge(q, r, i, bill);
+}
+
+u32 EXPORT(pick)(struct tb_queue *q, const struct tb_rules *r, u64 mask)
+{
+	return tb_pick(q, r, mask);
+}
+
+u32 EXPORT(overdue)(struct tb_queue *q, u64 now, u64 patience_ns, u64 mask)
+{
+	return tb_overdue(q, now, patience_ns, mask);
+}
+
+u64 EXPORT(meet)(struct tb_queue *q, u32 a, u32 b)
+{
+	return tb_meet(q, a, b);
+}
+
+u32 EXPORT(keeps)(struct tb_queue *q, const struct tb_rules *r, u32 held, u32 best)
+{
+	return tb_keeps(q, r, held, best);
+}
+
+u64 EXPORT(crossing_ns)(struct tb_queue *q, const struct tb_rules *r, u32 waker, u32 runner, const struct tb_run *run)
+{
+	return tb_crossing_ns(q, r, waker, runner, run);
+}
+
+u32 EXPORT(set_pass)(struct tb_queue *q, const struct tb_rules *r, u32 i, u64 pass)
+{
+	return tb_set_pass(q, r, i, pass);
+}
+
+u32 EXPORT(set_tickets)(struct tb_queue *q, const struct tb_rules *r, u32 i, u32 tickets)
+{
+	return tb_set_tickets(q, r, i, tickets);
+}
+
+u32 EXPORT(move)(struct tb_queue *q, const struct tb_rules *r, u32 i, u32 parent)
+{
+	return tb_move(q, r, i, parent);
+}
+
+u32 EXPORT(child_of)(struct tb_queue *q, u32 parent, u32 i)
+{
+	return tb_child_of(q, parent, i);
+}
+
+u32 EXPORT(born)(struct tb_queue *q, u32 child, u32 forker, const struct tb_run *run)
+{
+	return tb_born(q, child, forker, run);
+}
+
+u32 EXPORT(died)(struct tb_queue *q, const struct tb_rules *r, u32 i, u32 heir)
+{
+	return tb_died(q, r, i, heir);
+}
+
+/* Not a rule: where a currency without active clients has its clock, so that tests may begin close to a wrap-around. */
+void EXPORT(start_at)(struct tb_queue *q, u32 currency, u64 vnow)
+{
+	tb_at(q, currency)->vnow = vnow;
+}
+
+/* The numbers that Rust repeats, in the order of limits.rs. */
+u64 EXPORT(limit)(u32 which)
+{
+	static const u64 limits[] = {
+		TB_TICKETS_MIN,
+		TB_TICKETS_MAX,
+		TB_TICKETS_DEFAULT,
+		TB_BASE_TICKETS_MIN,
+		TB_BASE_TICKETS_MAX,
+		TB_BASE_TICKETS_DEFAULT,
+		TB_CLIENTS,
+		TB_DEPTH,
+		TB_HEIGHT,
+		TB_PASS_SHIFT,
+		TB_DRAW_SHIFT,
+		TB_CHARGE_MAX_NS,
+		TB_YOUNG_NS,
+		TB_NEVER,
+	};
+
+	return which < sizeof(limits) / sizeof(limits[0]) ? limits[which] : 0;
+}
+
+#define AT(field) offsetof(struct tb_client, field)
+#define IN(field) offsetof(struct tb_queue, field)
+
+/* Sizes and offsets of the structures that cross, in the order of ffi.rs; 0 ends them. */
+u64 EXPORT(layout)(u32 which)
+{
+	static const u64 layout[] = {
+		sizeof(struct tb_client), AT(pass), AT(key), AT(mask), AT(parent), AT(tickets), AT(low_pass), AT(low_mask),
+		AT(child), AT(up), AT(height), AT(state), AT(kind), AT(depth), AT(vnow), AT(sum), AT(weight), AT(root),
+		AT(active), AT(since), AT(older), AT(newer), AT(used_ns), AT(young_ns),
+		sizeof(struct tb_queue), IN(free), IN(used), IN(fresh), IN(oldest), IN(newest), IN(waiting), IN(clamped),
+		IN(client),
+		sizeof(struct tb_rules), offsetof(struct tb_rules, quantum_ns), offsetof(struct tb_rules, lag_ns),
+		offsetof(struct tb_rules, credit_ns), offsetof(struct tb_rules, lottery),
+		sizeof(struct tb_bill), offsetof(struct tb_bill, used_ns), offsetof(struct tb_bill, precharge_ns),
+		offsetof(struct tb_bill, next_ns), offsetof(struct tb_bill, seed),
+		sizeof(struct tb_run), offsetof(struct tb_run, ran_ns), offsetof(struct tb_run, precharge_ns),
+	};
+
+	return which < sizeof(layout) / sizeof(layout[0]) ? layout[which] : ~0ull;
+}
