@@ -84,6 +84,16 @@ TB_INLINE struct tb_client *tb_at(struct tb_queue *q, u32 i)
 	return &q->client[i & (TB_CLIENTS - 1)];
 }
 
+/*
+ * A child by its side. The compiler may know that side is 0 or 1 and drop the mask, and the BPF verifier would not see why
+ * it may; so the compiler must not know.
+ */
+TB_INLINE u32 *tb_child(struct tb_client *c, u32 side)
+{
+	__asm__ volatile("" : "+r"(side));
+	return &c->child[side & 1];
+}
+
 /* Recompute what n knows of its subtree; says whether anything changed. */
 TB_INLINE u32 tb_order_refresh(struct tb_queue *q, u32 n)
 {
@@ -109,7 +119,7 @@ TB_INLINE void tb_order_replace(struct tb_queue *q, u32 owner, u32 up, u32 from,
 	if (!up)
 		tb_at(q, owner)->root = to;
 	else
-		tb_at(q, up)->child[tb_at(q, up)->child[1] == from] = to;
+		*tb_child(tb_at(q, up), tb_at(q, up)->child[1] == from) = to;
 	if (to)
 		tb_at(q, to)->up = up;
 }
@@ -118,14 +128,14 @@ TB_INLINE void tb_order_replace(struct tb_queue *q, u32 owner, u32 up, u32 from,
 TB_FN u32 tb_order_rotate(struct tb_queue *q, u32 owner, u32 n, u32 side)
 {
 	struct tb_client *c = tb_at(q, n), *lifted;
-	u32 up = c->up, k = c->child[!side], inner;
+	u32 up = c->up, k = *tb_child(c, !side), inner;
 
 	lifted = tb_at(q, k);
-	inner = lifted->child[side & 1];
-	c->child[!side] = inner;
+	inner = *tb_child(lifted, side);
+	*tb_child(c, !side) = inner;
 	if (inner)
 		tb_at(q, inner)->up = n;
-	lifted->child[side & 1] = n;
+	*tb_child(lifted, side) = n;
 	tb_order_replace(q, owner, up, n, k);
 	c->up = k;
 	tb_order_refresh(q, n);
@@ -148,8 +158,8 @@ TB_FN u32 tb_order_mend(struct tb_queue *q, u32 owner, u32 n)
 		right = tb_at(q, c->child[1])->height;
 		if (left > right + 1 || right > left + 1) {
 			side = right > left; /* the heavy side */
-			k = c->child[side];
-			if (tb_at(q, tb_at(q, k)->child[!side])->height > tb_at(q, tb_at(q, k)->child[side])->height)
+			k = *tb_child(c, side);
+			if (tb_at(q, *tb_child(tb_at(q, k), !side))->height > tb_at(q, *tb_child(tb_at(q, k), side))->height)
 				tb_order_rotate(q, owner, k, side);
 			n = tb_order_rotate(q, owner, n, !side);
 		} else if (!changed) {
@@ -171,7 +181,7 @@ TB_FN u32 tb_order_insert(struct tb_queue *q, u32 owner, u32 i)
 			break;
 		up = n;
 		side = !tb_before(c->key, tb_at(q, n)->key);
-		n = tb_at(q, n)->child[side & 1];
+		n = *tb_child(tb_at(q, n), side);
 	}
 	c->child[0] = 0;
 	c->child[1] = 0;
@@ -182,7 +192,7 @@ TB_FN u32 tb_order_insert(struct tb_queue *q, u32 owner, u32 i)
 	if (!up)
 		tb_at(q, owner)->root = i;
 	else
-		tb_at(q, up)->child[side & 1] = i;
+		*tb_child(tb_at(q, up), side) = i;
 	return tb_order_mend(q, owner, up);
 }
 

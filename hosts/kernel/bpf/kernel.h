@@ -108,8 +108,10 @@ struct scx_exit_task_args {
 	bool cancelled;
 };
 
+enum scx_exit_kind { SCX_EXIT_NONE = 0 };
+
 struct scx_exit_info {
-	int kind;
+	enum scx_exit_kind kind;
 	s64 exit_code;
 	const char *reason;
 	char *msg;
@@ -155,7 +157,7 @@ enum scx_dsq_id_flags { SCX_DSQ_LOCAL = 1, SCX_DSQ_LOCAL_ON = 2 };
 #define TB_DSQ_LOCAL (1ull << 63 | 2)
 #define TB_DSQ_LOCAL_ON(cpu) (3ull << 62 | (u32)(cpu))
 
-s32 scx_bpf_select_cpu_dfl(struct task_struct *p, s32 prev_cpu, u64 wake_flags, bool *is_idle) __ksym;
+s32 scx_bpf_select_cpu_dfl(struct task_struct *p, s32 prev_cpu, u64 wake_flags, bool *is_idle) __ksym __weak;
 s32 scx_bpf_pick_idle_cpu(const cpumask_t *cpus_allowed, u64 flags) __ksym;
 void scx_bpf_kick_cpu(s32 cpu, u64 flags) __ksym;
 s32 scx_bpf_task_cpu(const struct task_struct *p) __ksym;
@@ -168,21 +170,10 @@ struct task_struct *bpf_task_from_vpid(s32 vpid) __ksym;
 void bpf_rcu_read_lock(void) __ksym;
 void bpf_rcu_read_unlock(void) __ksym;
 
-/*
- * Before 6.19 the function gave no answer, since then a bool; libbpf drops what follows three underscores, so the second
- * declaration needs its own suffix to keep the kernel's v2 in its name.
- */
-void scx_bpf_dsq_insert___v1(struct task_struct *p, u64 dsq_id, u64 slice, u64 enq_flags) __ksym __weak;
-bool scx_bpf_dsq_insert___v2___compat(struct task_struct *p, u64 dsq_id, u64 slice, u64 enq_flags) __ksym __weak;
+/* The one without an answer, which all kernels have since 6.13. */
+void scx_bpf_dsq_insert(struct task_struct *p, u64 dsq_id, u64 slice, u64 enq_flags) __ksym;
+/* Since 6.19; before, the field was written. */
 bool scx_bpf_task_set_slice(struct task_struct *p, u64 slice) __ksym __weak;
-
-static __always_inline void dsq_insert(struct task_struct *p, u64 dsq, u64 slice, u64 flags)
-{
-	if (bpf_ksym_exists(scx_bpf_dsq_insert___v2___compat))
-		scx_bpf_dsq_insert___v2___compat(p, dsq, slice, flags);
-	else
-		scx_bpf_dsq_insert___v1(p, dsq, slice, flags);
-}
 
 static __always_inline void task_set_slice(struct task_struct *p, u64 slice)
 {
@@ -190,6 +181,21 @@ static __always_inline void task_set_slice(struct task_struct *p, u64 slice)
 		scx_bpf_task_set_slice(p, slice);
 	else
 		p->scx.slice = slice;
+}
+
+/*
+ * An idle CPU for a waker, near prev_cpu if the kernel's own choice is to be had. Several builds of Debian's 7.2 describe
+ * some of the kernel's functions wrongly in their BTF, this one among them; libbpf then takes a weak one for absent.
+ */
+static __always_inline s32 select_cpu(struct task_struct *p, s32 prev_cpu, u64 wake_flags, bool *idle)
+{
+	s32 cpu;
+
+	if (bpf_ksym_exists(scx_bpf_select_cpu_dfl))
+		return scx_bpf_select_cpu_dfl(p, prev_cpu, wake_flags, idle);
+	cpu = scx_bpf_pick_idle_cpu(p->cpus_ptr, 0);
+	*idle = cpu >= 0;
+	return *idle ? cpu : prev_cpu;
 }
 
 /* A loop that the verifier lets run because the kernel ends it after many rounds (may_goto, 6.9). */

@@ -12,7 +12,7 @@
  *   └────────────────────────────────────────────────────────────────────────────────┘
  *
  * What goes around this: kernel threads, which are inserted at once and before everybody; a wake-up for which
- * scx_bpf_select_cpu_dfl finds an idle CPU, where nobody waits; and whoever is preempted by a real-time class, whom the kernel
+ * the kernel finds an idle CPU, where nobody waits; and whoever is preempted by a real-time class, whom the kernel
  * puts back itself. They run without having been picked, and are charged like the others (running, stopping).
  *
  * Between the pick, under the lock, and the insertion, without it, the thread may be taken out of the kernel's hands (its
@@ -36,10 +36,10 @@ struct {
 s32 BPF_STRUCT_OPS(tombola_select_cpu, struct task_struct *p, s32 prev_cpu, u64 wake_flags)
 {
 	bool idle = false;
-	s32 cpu = scx_bpf_select_cpu_dfl(p, prev_cpu, wake_flags, &idle);
+	s32 cpu = select_cpu(p, prev_cpu, wake_flags, &idle);
 
 	if (idle)
-		dsq_insert(p, TB_DSQ_LOCAL, tombola_config.rules.quantum_ns, 0);
+		scx_bpf_dsq_insert(p, TB_DSQ_LOCAL, tombola_config.rules.quantum_ns, 0);
 	return cpu;
 }
 
@@ -81,7 +81,7 @@ void BPF_STRUCT_OPS(tombola_enqueue, struct task_struct *p, u64 enq_flags)
 
 	if (!t || !t->client || !(rq = queue_of(t->queue))) {
 		/* The kernel's own threads wait for nobody; one that burns CPU time takes turns at its slices' ends. */
-		dsq_insert(p, TB_DSQ_LOCAL, tombola_config.rules.quantum_ns,
+		scx_bpf_dsq_insert(p, TB_DSQ_LOCAL, tombola_config.rules.quantum_ns,
 			   enq_flags | (enq_flags & SCX_ENQ_WAKEUP ? SCX_ENQ_PREEMPT : 0));
 		return;
 	}
@@ -125,25 +125,27 @@ static __always_inline void begin(struct cpu *c, u32 leaf, u64 now, u64 slice_ns
 	c->end_ns = now + slice_ns;
 }
 
-/* Hand a picked thread to the kernel. 0: it is gone, or was sent elsewhere. */
-static __always_inline u32 hand_over(u32 leaf, s32 cpu, u64 slice_ns)
+/* Hand a picked thread to the kernel. */
+static __always_inline void hand_over(u32 leaf, s32 cpu, u64 slice_ns)
 {
 	struct runner *runner = bpf_map_lookup_elem(&runners, &leaf);
 	struct task_struct *p = runner ? runner->task : NULL;
 	struct task *t;
 
 	if (!p || !(t = task_of(p))) {
+		/* It died between the pick and here. Decide anew. */
 		count(TOMBOLA_COUNT_GONE);
-		return 0;
+		scx_bpf_kick_cpu(cpu, 0);
+		return;
 	}
 	t->slice_ns = slice_ns;
 	if (!bpf_cpumask_test_cpu((u32)cpu, p->cpus_ptr) || (p->migration_disabled && scx_bpf_task_cpu(p) != cpu)) {
+		/* The kernel calls dispatch again, as long as it finds something inserted and nothing for this CPU. */
 		count(TOMBOLA_COUNT_MISPLACED);
-		dsq_insert(p, TB_DSQ_LOCAL_ON(scx_bpf_task_cpu(p)), slice_ns, 0);
-		return 0;
+		scx_bpf_dsq_insert(p, TB_DSQ_LOCAL_ON(scx_bpf_task_cpu(p)), slice_ns, 0);
+		return;
 	}
-	dsq_insert(p, TB_DSQ_LOCAL, slice_ns, 0);
-	return 1;
+	scx_bpf_dsq_insert(p, TB_DSQ_LOCAL, slice_ns, 0);
 }
 
 void BPF_STRUCT_OPS(tombola_dispatch, s32 cpu, struct task_struct *prev)
@@ -151,7 +153,7 @@ void BPF_STRUCT_OPS(tombola_dispatch, s32 cpu, struct task_struct *prev)
 	struct task *t = NULL;
 	struct run_queue *rq = queue_of(0);
 	struct tb_queue *q;
-	struct settlement s = {};
+	struct settlement s = {}, nothing = {};
 	u64 now, slice_ns, mask = cpu_mask(cpu);
 	u32 best, overdue, held = TB_NONE;
 
@@ -162,44 +164,39 @@ void BPF_STRUCT_OPS(tombola_dispatch, s32 cpu, struct task_struct *prev)
 		held = t->client;
 		measure(prev, t, &s);
 	}
-	for (u32 tries = 0; tries < 8 && can_loop; tries++) {
-		now = scx_bpf_now();
-		bpf_spin_lock(&rq->lock);
-		if (held && !tries)
-			settle(q, held, &s, 0);
-		overdue = tb_overdue(q, now, tombola_config.patience_ns, mask);
-		best = overdue ? overdue : tb_pick(q, RULES, mask);
-		if (held && (!best || (!overdue && tb_keeps(q, RULES, held, best)))) {
-			slice_ns = slice_for(q->waiting);
-			s.used_ns = 0;
-			settle(q, held, &s, precharge_ns());
-			note_use(q, t);
-			seat_of(process_of(q, held))->wins++;
-			bpf_spin_unlock(&rq->lock);
-			if (trace_on)
-				trace_run(prev, t, q, 1);
-			t->slice_ns = slice_ns;
-			t->sliced_ns = 0;
-			begin(cpu_of(cpu), held, now, slice_ns);
-			task_set_slice(prev, slice_ns);
-			if (slice_ns < SLICE_ALONE_NS)
-				slice_timer_wind(cpu, cpu_of(cpu), now);
-			count(TOMBOLA_COUNT_KEEPS);
-			return;
-		}
-		if (!best) {
-			bpf_spin_unlock(&rq->lock);
-			return;
-		}
-		tb_withdraw(q, best);
-		slice_ns = overdue ? SLICE_OVERDUE_NS : slice_for(q->waiting + (held ? 1 : 0));
-		s.used_ns = 0;
-		settle(q, best, &s, precharge_ns());
+	now = scx_bpf_now();
+	bpf_spin_lock(&rq->lock);
+	overdue = tb_overdue(q, now, tombola_config.patience_ns, mask);
+	if (held)
+		settle(q, held, &s, 0);
+	best = overdue ? overdue : tb_pick(q, RULES, mask);
+	if (held && (!best || (!overdue && tb_keeps(q, RULES, held, best)))) {
+		slice_ns = slice_for(q->waiting);
+		settle(q, held, &nothing, precharge_ns());
+		note_use(q, t);
+		seat_of(process_of(q, held))->wins++;
 		bpf_spin_unlock(&rq->lock);
-		count(overdue ? TOMBOLA_COUNT_OVERDUE : TOMBOLA_COUNT_DRAWS);
-		if (hand_over(best, cpu, slice_ns))
-			return;
+		if (trace_on)
+			trace_run(prev, t, q, 1);
+		t->slice_ns = slice_ns;
+		t->sliced_ns = 0;
+		begin(cpu_of(cpu), held, now, slice_ns);
+		task_set_slice(prev, slice_ns);
+		if (slice_ns < SLICE_ALONE_NS)
+			slice_timer_wind(cpu, cpu_of(cpu), now);
+		count(TOMBOLA_COUNT_KEEPS);
+		return;
 	}
+	if (!best) {
+		bpf_spin_unlock(&rq->lock);
+		return;
+	}
+	tb_withdraw(q, best);
+	slice_ns = overdue ? SLICE_OVERDUE_NS : slice_for(q->waiting + (held ? 1 : 0));
+	settle(q, best, &nothing, precharge_ns());
+	bpf_spin_unlock(&rq->lock);
+	count(overdue ? TOMBOLA_COUNT_OVERDUE : TOMBOLA_COUNT_DRAWS);
+	hand_over(best, cpu, slice_ns);
 }
 
 void BPF_STRUCT_OPS(tombola_running, struct task_struct *p)
@@ -343,7 +340,7 @@ void BPF_STRUCT_OPS(tombola_exit_op, struct scx_exit_info *info)
 	bpf_probe_read_kernel_str(tombola_exit.reason, sizeof(tombola_exit.reason), info->reason);
 	bpf_probe_read_kernel_str(tombola_exit.msg, sizeof(tombola_exit.msg), info->msg);
 	tombola_exit.code = info->exit_code;
-	tombola_exit.kind = info->kind;
+	tombola_exit.kind = (s32)info->kind;
 }
 
 SEC(".struct_ops.link")

@@ -123,7 +123,7 @@ struct cpu cpus[NR_CPUS];
 u64 counters[TOMBOLA_COUNTERS];
 u64 nr_users;
 u32 running; /* 1 between ops.init and ops.exit */
-u32 trace_on;
+u32 trace_on SEC(".data.trace"); /* in a map of its own, which `tombola trace` opens and writes */
 
 struct {
 	__uint(type, BPF_MAP_TYPE_RINGBUF);
