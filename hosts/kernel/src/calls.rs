@@ -1,0 +1,261 @@
+//! The private system calls, for any program. They run in the kernel as the caller and cost a few microseconds; the daemon
+//! that holds the scheduler is not asked.
+//!
+//! A pinned BPF program is opened by its path and run with a structure of [`crate::abi`] as its context, over which the
+//! kernel writes the answer.
+
+use crate::abi::{self, Call, Node, Op, Tree, info};
+use crate::place::{process_name, process_owner, user_name};
+use crate::{Error, Result, sched_ext};
+use libbpf_rs::libbpf_sys;
+use nix::errno::Errno;
+use nix::unistd::Uid;
+use std::ffi::CString;
+use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Policy {
+    Stride,
+    Lottery,
+}
+
+impl Policy {
+    pub fn name(self) -> &'static str {
+        match self {
+            Policy::Stride => "stride",
+            Policy::Lottery => "lottery",
+        }
+    }
+}
+
+/// What the scheduler says about itself.
+#[derive(Clone, Debug)]
+pub struct Info {
+    pub policy: Policy,
+    pub quantum_ns: u64,
+    /// CPUs that the kernel may have, switched on or not.
+    pub cpus: u64,
+    /// Threads and currencies that have a place.
+    pub clients: u64,
+    /// Threads that wait for a CPU.
+    pub waiting: u64,
+    pub users: u64,
+    /// The kernel's monotonic clock.
+    pub now_ns: u64,
+}
+
+/// A connection to the running scheduler. When that ends, each call fails with [`Error::NotRunning`].
+pub struct Client {
+    call: OwnedFd,
+    tree: OwnedFd,
+}
+
+impl Client {
+    pub fn open() -> Result<Self> {
+        let client = Self {
+            call: open_pin(abi::PIN_CALL)?,
+            tree: open_pin(abi::PIN_TREE)?,
+        };
+        let found = client.ask(Op::Info, 0)?[info::ABI];
+        if found != abi::ABI {
+            return Err(Error::Version {
+                found,
+                wanted: abi::ABI,
+            });
+        }
+        Ok(client)
+    }
+
+    /// Tickets of a process, in its user's currency.
+    pub fn tickets(&self, pid: u32) -> Result<u32> {
+        Ok(amount(self.of_process(Op::GetTickets, pid, 0)?[0]))
+    }
+
+    /// From 1 to 10,000. For the owner of the process, or with CAP_SYS_NICE.
+    pub fn set_tickets(&self, pid: u32, tickets: u32) -> Result<()> {
+        self.of_process(Op::SetTickets, pid, tickets).map(|_| ())
+    }
+
+    /// Draws that a process has won.
+    pub fn wins(&self, pid: u32) -> Result<u64> {
+        Ok(self.of_process(Op::GetWins, pid, 0)?[0])
+    }
+
+    /// How often 0, 1, … 6 sixths of the quantum were left when the process gave up the CPU.
+    pub fn quantum_use(&self, pid: u32) -> Result<[u64; abi::QUANTUM_PARTS]> {
+        let out = self.of_process(Op::GetQuantumUse, pid, 0)?;
+        Ok(std::array::from_fn(|sixths| out[sixths]))
+    }
+
+    /// Base tickets of a user; the default if the scheduler has not seen the user yet.
+    pub fn base_tickets(&self, uid: u32) -> Result<u32> {
+        Ok(amount(self.of_user(Op::GetBaseTickets, uid, 0)?[0]))
+    }
+
+    /// From 100 to 10,000. Without CAP_SYS_NICE one's own only, and at most the default.
+    pub fn set_base_tickets(&self, uid: u32, tickets: u32) -> Result<()> {
+        self.of_user(Op::SetBaseTickets, uid, tickets).map(|_| ())
+    }
+
+    pub fn info(&self) -> Result<Info> {
+        let out = self.ask(Op::Info, 0)?;
+        Ok(Info {
+            policy: match out[info::POLICY] {
+                0 => Policy::Stride,
+                _ => Policy::Lottery,
+            },
+            quantum_ns: out[info::QUANTUM_NS],
+            cpus: out[info::CPUS],
+            clients: out[info::CLIENTS],
+            waiting: out[info::WAITING],
+            users: out[info::USERS],
+            now_ns: out[info::NOW_NS],
+        })
+    }
+
+    /// Each counter's name and value.
+    pub fn counters(&self) -> Result<Vec<(&'static str, u64)>> {
+        (0..)
+            .zip(abi::COUNTERS)
+            .map(|(index, name)| Ok((name, self.ask(Op::GetCounter, index)?[0])))
+            .collect()
+    }
+
+    /// Every currency and every client. Nodes come and go while it is read: each is right, the whole is of no one moment.
+    pub fn tree(&self) -> Result<Vec<Node>> {
+        let mut nodes = Vec::new();
+        let mut part = Tree::default();
+        loop {
+            match run(&self.tree, &mut part) {
+                Ok(()) => (),
+                Err(Errno::ENODEV) => return Err(sched_ext::not_running()),
+                Err(errno) => return Err(Error::CallFailed { errno }),
+            }
+            nodes.extend_from_slice(&part.node[..abi::TREE_NODES.min(part.count as usize)]);
+            if part.from == 0 {
+                return Ok(nodes);
+            }
+        }
+    }
+
+    fn of_process(&self, op: Op, pid: u32, tickets: u32) -> Result<[u64; 8]> {
+        self.call(op, pid, tickets).map_err(|errno| match errno {
+            Errno::ESRCH => no_process(pid),
+            Errno::EPERM => not_owner(pid),
+            Errno::ERANGE => Error::OutOfRange {
+                what: "tickets",
+                given: tickets.into(),
+                min: abi::TICKETS_MIN.into(),
+                max: abi::TICKETS_MAX.into(),
+            },
+            other => failed(other),
+        })
+    }
+
+    fn of_user(&self, op: Op, uid: u32, tickets: u32) -> Result<[u64; 8]> {
+        self.call(op, uid, tickets).map_err(|errno| match errno {
+            Errno::ENOSPC => Error::NoPlace,
+            Errno::EPERM => Error::BaseTickets {
+                tickets,
+                user: user_name(uid),
+                caller: caller(),
+            },
+            Errno::ERANGE => Error::OutOfRange {
+                what: "base tickets",
+                given: tickets.into(),
+                min: abi::BASE_TICKETS_MIN.into(),
+                max: abi::BASE_TICKETS_MAX.into(),
+            },
+            other => failed(other),
+        })
+    }
+
+    fn ask(&self, op: Op, id: u32) -> Result<[u64; 8]> {
+        self.call(op, id, 0).map_err(failed)
+    }
+
+    fn call(&self, op: Op, id: u32, value: u32) -> nix::Result<[u64; 8]> {
+        let mut call = Call {
+            op: op as u32,
+            id,
+            value: value.into(),
+            out: [0; 8],
+        };
+        run(&self.call, &mut call)?;
+        Ok(call.out)
+    }
+}
+
+// The kernel checks amounts against 32-bit ranges before it stores them.
+fn amount(out: u64) -> u32 {
+    u32::try_from(out).unwrap_or(u32::MAX)
+}
+
+fn failed(errno: Errno) -> Error {
+    match errno {
+        Errno::ENODEV => sched_ext::not_running(),
+        errno => Error::CallFailed { errno },
+    }
+}
+
+fn no_process(pid: u32) -> Error {
+    match process_name(pid) {
+        Some(name) => Error::NoTickets { pid, name },
+        None => Error::NoProcess { pid },
+    }
+}
+
+fn not_owner(pid: u32) -> Error {
+    match (process_name(pid), process_owner(pid)) {
+        (Some(name), Some(owner)) => Error::NotOwner {
+            pid,
+            name,
+            owner: user_name(owner),
+            caller: caller(),
+        },
+        _ => Error::NoProcess { pid },
+    }
+}
+
+fn caller() -> String {
+    user_name(Uid::effective().as_raw())
+}
+
+fn open_pin(path: &str) -> Result<OwnedFd> {
+    let name = CString::new(path).expect("a constant without NUL");
+    // SAFETY: the name is a C string that lives through the call.
+    let fd = unsafe { libbpf_sys::bpf_obj_get(name.as_ptr()) };
+    if fd >= 0 {
+        // SAFETY: the kernel just gave us this descriptor, nobody else has it.
+        return Ok(unsafe { OwnedFd::from_raw_fd(fd) });
+    }
+    Err(match Errno::from_raw(-fd) {
+        Errno::ENOENT => sched_ext::not_running(),
+        errno => Error::File {
+            action: "open",
+            path: path.to_owned(),
+            errno,
+            cause: "a container or a filter keeps this program from it",
+            next: "try it outside the container; ls -l /run/tombola/bpf shows who may open it",
+        },
+    })
+}
+
+// Runs a pinned program; the kernel copies the context in and, changed, out again.
+fn run<T>(program: &OwnedFd, context: &mut T) -> nix::Result<()> {
+    let mut options = libbpf_sys::bpf_test_run_opts {
+        sz: size_of::<libbpf_sys::bpf_test_run_opts>() as u64,
+        ctx_in: std::ptr::from_mut(context).cast(),
+        ctx_size_in: size_of::<T>() as u32,
+        ..Default::default()
+    };
+    // SAFETY: the context is a plain structure, borrowed for writing, of the size given.
+    let ret = unsafe { libbpf_sys::bpf_prog_test_run_opts(program.as_raw_fd(), &mut options) };
+    if ret < 0 {
+        return Err(Errno::from_raw(-ret));
+    }
+    match options.retval.cast_signed() {
+        answer if answer < 0 => Err(Errno::from_raw(-answer)),
+        _ => Ok(()),
+    }
+}

@@ -1,0 +1,27 @@
+//! Tombola in the Linux kernel.
+//!
+//! ```text
+//!   a program ── calls ──> BPF programs `call` and `tree`, pinned for everybody ──┐
+//!   tombola start ── scheduler ──> loads, attaches, pins, waits, removes ─────────┤  the scheduler (bpf/)
+//!   tombola trace ── trace ──> ring buffer `draws`, pinned for root ──────────────┘
+//! ```
+//!
+//! [`calls`] needs no privilege and asks no daemon. [`scheduler`] needs root, and its process is only there to hold the
+//! scheduler: when it ends, however it ends, the kernel gives all threads back to its own scheduler.
+
+pub mod abi;
+pub mod calls;
+mod error;
+mod place;
+pub mod sched_ext;
+pub mod scheduler;
+pub mod trace;
+
+pub use error::{Error, Result};
+pub use place::{daemon_pid, user_name};
+
+// Generated: names that are not Rust's, parts that are not needed.
+#[allow(dead_code, unused_imports, clippy::all)]
+mod skeleton {
+    include!(concat!(env!("OUT_DIR"), "/main.skel.rs"));
+}

@@ -1,0 +1,189 @@
+//! /run/tombola: who holds the scheduler, and where its programs are pinned. And the names of people and processes.
+//!
+//! ```text
+//!   /run/tombola/pid           the daemon's process id; locked (flock) as long as it lives
+//!   /run/tombola/trace.lock    locked by the one who reads the draws
+//!   /run/tombola/bpf           a bpffs of our own: systemd mounts the usual one for root only
+//!   /run/tombola/bpf/call      for everybody
+//!   /run/tombola/bpf/tree      for everybody
+//!   /run/tombola/bpf/trace/    for root: the ring buffer `draws`, and `switch`, which makes it fill
+//! ```
+//!
+//! A lock, unlike a file, ends with its holder: what a killed daemon left behind is known to be stale and is replaced.
+
+use crate::abi::{PIN_DIR, RUN_DIR};
+use crate::{Error, Result};
+use nix::errno::Errno;
+use nix::fcntl::{Flock, FlockArg};
+use nix::mount::{MntFlags, MsFlags, mount, umount2};
+use nix::sys::statfs::{BPF_FS_MAGIC, statfs};
+use nix::unistd::{Uid, User};
+use std::fs::{self, File, OpenOptions, Permissions};
+use std::io::{self, Write};
+use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
+use std::path::{Path, PathBuf};
+
+const PID_FILE: &str = "/run/tombola/pid";
+const TRACE_LOCK: &str = "/run/tombola/trace.lock";
+pub(crate) const PIN_TRACE_DIR: &str = "/run/tombola/bpf/trace";
+pub(crate) const PIN_DRAWS: &str = "/run/tombola/bpf/trace/draws";
+pub(crate) const PIN_SWITCH: &str = "/run/tombola/bpf/trace/switch";
+
+/// The daemon's claim on /run/tombola, given up when dropped.
+pub(crate) struct Place {
+    // Held for its lock.
+    _pid_file: Flock<File>,
+}
+
+impl Place {
+    pub fn claim() -> Result<Self> {
+        make_dir(RUN_DIR, 0o755)?;
+        let mut pid_file = lock(PID_FILE, 0o644).map_err(|errno| match errno {
+            Errno::EWOULDBLOCK => Error::AlreadyRunning {
+                pid: written_pid().unwrap_or(0),
+            },
+            errno => file_error("lock", PID_FILE, errno),
+        })?;
+        write_pid(&mut pid_file).map_err(|error| io_error("write", PID_FILE, &error))?;
+        mount_bpffs()?;
+        remove_pins();
+        make_dir(PIN_TRACE_DIR, 0o700)?;
+        Ok(Self {
+            _pid_file: pid_file,
+        })
+    }
+
+    /// Opens a pin to everybody; who calls is checked inside, at each call.
+    pub fn publish(&self, pin: &str) -> Result<()> {
+        fs::set_permissions(pin, Permissions::from_mode(0o666))
+            .map_err(|error| io_error("open to everybody", pin, &error))
+    }
+}
+
+impl Drop for Place {
+    // What cannot be removed now is replaced by the next daemon.
+    fn drop(&mut self) {
+        remove_pins();
+        let _ = umount2(PIN_DIR, MntFlags::empty());
+        let _ = fs::remove_dir(PIN_DIR);
+        let _ = fs::remove_file(PID_FILE);
+    }
+}
+
+/// The process that holds the scheduler, if there is one.
+pub fn daemon_pid() -> Option<u32> {
+    let file = File::open(PID_FILE).ok()?;
+    match Flock::lock(file, FlockArg::LockSharedNonblock) {
+        Err((_, Errno::EWOULDBLOCK)) => written_pid(),
+        _ => None,
+    }
+}
+
+/// The exclusive right to read the draws, until dropped.
+pub(crate) fn lock_trace() -> Result<impl Drop> {
+    lock(TRACE_LOCK, 0o600).map_err(|errno| match errno {
+        Errno::EWOULDBLOCK => Error::AlreadyTracing {
+            tracer: "another tombola trace",
+        },
+        errno => file_error("lock", TRACE_LOCK, errno),
+    })
+}
+
+fn lock(path: &str, mode: u32) -> nix::Result<Flock<File>> {
+    let file = OpenOptions::new()
+        .read(true)
+        .write(true)
+        .create(true)
+        .truncate(false)
+        .mode(mode)
+        .open(path)
+        .map_err(|error| errno_of(&error))?;
+    Flock::lock(file, FlockArg::LockExclusiveNonblock).map_err(|(_, errno)| errno)
+}
+
+fn write_pid(file: &mut File) -> io::Result<()> {
+    file.set_permissions(Permissions::from_mode(0o644))?; // whatever the umask is
+    file.set_len(0)?;
+    writeln!(file, "{}", std::process::id())
+}
+
+fn written_pid() -> Option<u32> {
+    fs::read_to_string(PID_FILE).ok()?.trim().parse().ok()
+}
+
+fn mount_bpffs() -> Result<()> {
+    make_dir(PIN_DIR, 0o755)?;
+    if statfs(PIN_DIR).is_ok_and(|fs| fs.filesystem_type() == BPF_FS_MAGIC) {
+        return Ok(());
+    }
+    let flags = MsFlags::MS_NOSUID | MsFlags::MS_NODEV | MsFlags::MS_NOEXEC;
+    mount(
+        Some("tombola"),
+        PIN_DIR,
+        Some("bpf"),
+        flags,
+        Some("mode=0755"),
+    )
+    .map_err(|errno| file_error("mount a bpf file system on", PIN_DIR, errno))
+}
+
+fn remove_pins() {
+    for dir in [PIN_TRACE_DIR, PIN_DIR] {
+        for path in entries(dir) {
+            let _ = fs::remove_file(&path).or_else(|_| fs::remove_dir(&path));
+        }
+    }
+}
+
+fn entries(dir: &str) -> Vec<PathBuf> {
+    fs::read_dir(dir)
+        .into_iter()
+        .flatten()
+        .filter_map(|entry| Some(entry.ok()?.path()))
+        .collect()
+}
+
+fn make_dir(path: &str, mode: u32) -> Result<()> {
+    match fs::create_dir(path) {
+        Err(error) if error.kind() != io::ErrorKind::AlreadyExists => Err(error),
+        _ => fs::set_permissions(path, Permissions::from_mode(mode)),
+    }
+    .map_err(|error| io_error("make the directory", path, &error))
+}
+
+fn errno_of(error: &io::Error) -> Errno {
+    Errno::from_raw(error.raw_os_error().unwrap_or(libc::EIO))
+}
+
+fn io_error(action: &'static str, path: &str, error: &io::Error) -> Error {
+    file_error(action, path, errno_of(error))
+}
+
+fn file_error(action: &'static str, path: &str, errno: Errno) -> Error {
+    Error::File {
+        action,
+        path: path.to_owned(),
+        errno,
+        cause: "/run is not writable for this process: not root, a container, or a service's protection",
+        next: "run it as root on the machine itself",
+    }
+}
+
+/// A user's login name, or the number if there is none.
+pub fn user_name(uid: u32) -> String {
+    match User::from_uid(Uid::from_raw(uid)) {
+        Ok(Some(user)) => user.name,
+        _ => format!("uid {uid}"),
+    }
+}
+
+pub(crate) fn process_name(pid: u32) -> Option<String> {
+    let name = fs::read_to_string(Path::new("/proc").join(pid.to_string()).join("comm")).ok()?;
+    Some(name.trim_end().to_owned())
+}
+
+pub(crate) fn process_owner(pid: u32) -> Option<u32> {
+    let status = fs::read_to_string(format!("/proc/{pid}/status")).ok()?;
+    let uids = status.lines().find_map(|line| line.strip_prefix("Uid:"))?;
+    uids.split_whitespace().next()?.parse().ok()
+}

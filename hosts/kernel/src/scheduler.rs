@@ -1,0 +1,292 @@
+//! Loading the scheduler, holding it, and giving the machine back.
+//!
+//! ```text
+//!   start: check ─> claim /run/tombola ─> load ─> attach ─> pin ─> wait ─┬─ SIGINT, SIGTERM, SIGHUP ─> detach ─> remove
+//!                                                                       └─ the kernel ejected it ──────────────^
+//! ```
+//!
+//! The kernel holds the scheduler by a link that this process owns. If the process dies, the kernel itself closes the link
+//! and schedules as before; only files in /run/tombola are left behind, which the next start replaces.
+
+use crate::abi;
+use crate::calls::Policy;
+use crate::place::{PIN_DRAWS, PIN_SWITCH, Place, user_name};
+use crate::skeleton::{MainSkel, MainSkelBuilder, OpenMainSkel};
+use crate::{Error, Result, sched_ext};
+use libbpf_rs::skel::{OpenSkel, SkelBuilder};
+use libbpf_rs::{Link, PrintLevel};
+use nix::sys::signal::{SigSet, Signal};
+use nix::unistd::Uid;
+use std::mem::MaybeUninit;
+use std::sync::Mutex;
+use std::time::Duration;
+
+/// A quantum outside is refused: shorter ones cost more than they bring, longer ones would not fit the bound on lag.
+pub const QUANTUM_NS_MIN: u64 = 100_000;
+pub const QUANTUM_NS_MAX: u64 = 100_000_000;
+pub const QUANTUM_NS_DEFAULT: u64 = 1_000_000;
+
+/// The core's arithmetic holds lag below 2^29 ns; four of the longest quanta must fit.
+const LAG_NS_STRIDE_MIN: u64 = 50_000_000;
+const LAG_NS_LOTTERY: u64 = 500_000_000;
+const LAG_QUANTA: u64 = 4;
+const _: () = assert!(LAG_QUANTA * QUANTUM_NS_MAX <= LAG_NS_LOTTERY);
+const _: () = assert!(LAG_NS_LOTTERY < 1 << 29);
+
+/// NR_CPUS in bpf/state.h.
+const CPUS_MAX: usize = 512;
+
+const CAP_SYS_ADMIN: u32 = 21;
+
+/// enum scx_exit_kind: the link was closed, which is how we end it ourselves.
+const SCX_EXIT_UNREG: i32 = 64;
+
+/// How often to look whether the kernel has ejected the scheduler. It already schedules without us by then.
+const LOOK_EVERY: Duration = Duration::from_millis(200);
+
+/// Lines of libbpf's messages that an error repeats.
+const LOG_LINES: usize = 30;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum SliceEnd {
+    /// By a timer, at the time when it is due.
+    Timer,
+    /// At the kernel's next tick, 1 to 10 ms apart. Cheaper, and coarser.
+    Tick,
+}
+
+#[derive(Clone, Debug)]
+pub struct Options {
+    pub policy: Policy,
+    pub quantum_ns: u64,
+    pub slice_end: SliceEnd,
+}
+
+/// Why the scheduling ended.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum End {
+    Asked(Signal),
+    /// The kernel's own words.
+    Ejected {
+        reason: String,
+        message: String,
+    },
+}
+
+/// Tombola schedules as long as this lives.
+pub struct Running {
+    // Dropped in this order: detach, free, remove the files.
+    link: Option<Link>,
+    skeleton: MainSkel<'static>,
+    _place: Place,
+    signals: SigSet,
+}
+
+/// Loads and attaches. From here on SIGINT, SIGTERM and SIGHUP are held back for [`Running::wait`].
+pub fn start(options: &Options) -> Result<Running> {
+    check_range(options.quantum_ns)?;
+    check_machine()?;
+    let place = Place::claim()?;
+    check_nobody_schedules()?;
+    let signals = hold_signals();
+    libbpf_rs::set_print(Some((PrintLevel::Warn, keep_message)));
+    let mut skeleton = load(options).map_err(|error| refused("loading it", &error))?;
+    become_realtime();
+    let link = skeleton
+        .maps
+        .tombola_ops
+        .attach_struct_ops()
+        .map_err(|error| refused("attaching it", &error))?;
+    let mut running = Running {
+        link: Some(link),
+        skeleton,
+        _place: place,
+        signals,
+    };
+    running.pin()?;
+    Ok(running)
+}
+
+impl Running {
+    /// Returns when a signal asks for the end, or the kernel has ejected the scheduler.
+    pub fn wait(&mut self) -> End {
+        loop {
+            if let Some(signal) = next_signal(&self.signals, LOOK_EVERY) {
+                self.link = None;
+                return End::Asked(signal);
+            }
+            if let Some(end) = self.ejection() {
+                return end;
+            }
+        }
+    }
+
+    fn pin(&mut self) -> Result<()> {
+        let refused = |error| refused("pinning its programs", &error);
+        let (progs, maps) = (&mut self.skeleton.progs, &mut self.skeleton.maps);
+        progs.tombola_call.pin(abi::PIN_CALL).map_err(refused)?;
+        progs.tombola_tree.pin(abi::PIN_TREE).map_err(refused)?;
+        maps.draws.pin(PIN_DRAWS).map_err(refused)?;
+        maps.data_trace.pin(PIN_SWITCH).map_err(refused)?;
+        self._place.publish(abi::PIN_CALL)?;
+        self._place.publish(abi::PIN_TREE)
+    }
+
+    fn ejection(&self) -> Option<End> {
+        let exit = &self.skeleton.maps.bss_data.as_ref()?.tombola_exit;
+        // SAFETY: a plain integer. The kernel writes it last, when the text is there.
+        let kind = unsafe { std::ptr::read_volatile(&exit.kind) };
+        (kind != 0 && kind != SCX_EXIT_UNREG).then(|| End::Ejected {
+            reason: text(&exit.reason),
+            message: text(&exit.msg),
+        })
+    }
+}
+
+fn check_range(quantum_ns: u64) -> Result<()> {
+    if (QUANTUM_NS_MIN..=QUANTUM_NS_MAX).contains(&quantum_ns) {
+        return Ok(());
+    }
+    Err(Error::OutOfRange {
+        what: "nanoseconds for a quantum",
+        given: quantum_ns,
+        min: QUANTUM_NS_MIN,
+        max: QUANTUM_NS_MAX,
+    })
+}
+
+fn check_machine() -> Result<()> {
+    sched_ext::state()?;
+    if !has_capability(CAP_SYS_ADMIN) {
+        return Err(Error::NotRoot {
+            what: "loading a scheduler",
+            caller: user_name(Uid::effective().as_raw()),
+            cause: "a scheduler decides over everybody's threads (CAP_SYS_ADMIN)",
+            command: "tombola start",
+        });
+    }
+    match libbpf_rs::num_possible_cpus() {
+        Ok(cpus) if cpus > CPUS_MAX => Err(Error::OutOfRange {
+            what: "CPUs",
+            given: cpus as u64,
+            min: 1,
+            max: CPUS_MAX as u64,
+        }),
+        _ => Ok(()),
+    }
+}
+
+fn check_nobody_schedules() -> Result<()> {
+    let state = sched_ext::state()?;
+    if state.is_disabled() {
+        return Ok(());
+    }
+    Err(Error::OtherScheduler {
+        name: state
+            .scheduler
+            .unwrap_or_else(|| format!("one without a name ({})", state.state)),
+    })
+}
+
+fn has_capability(capability: u32) -> bool {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    status
+        .lines()
+        .find_map(|line| line.strip_prefix("CapEff:"))
+        .and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok())
+        .is_some_and(|mask| mask >> capability & 1 == 1)
+}
+
+fn load(options: &Options) -> libbpf_rs::Result<MainSkel<'static>> {
+    // The skeleton borrows its storage. It is needed until the process ends, so it is simply never freed.
+    let storage = Box::leak(Box::new(MaybeUninit::uninit()));
+    let mut skeleton = MainSkelBuilder::default().open(storage)?;
+    configure(&mut skeleton, options)?;
+    skeleton.load()
+}
+
+fn configure(skeleton: &mut OpenMainSkel, options: &Options) -> libbpf_rs::Result<()> {
+    let rodata = skeleton.maps.rodata_data.as_deref_mut();
+    let config = &mut rodata.expect("the scheduler has constants").tombola_config;
+    config.rules.quantum_ns = options.quantum_ns;
+    config.rules.lag_ns = lag_ns(options);
+    config.rules.lottery = u32::from(options.policy == Policy::Lottery);
+    config.tick_slices = u32::from(options.slice_end == SliceEnd::Tick);
+    config.nr_cpus = libbpf_rs::num_possible_cpus()? as u32;
+    Ok(())
+}
+
+// Lottery needs more room: a tighter bound would cut off the tail of the exponential.
+fn lag_ns(options: &Options) -> u64 {
+    match options.policy {
+        Policy::Stride => LAG_NS_STRIDE_MIN.max(LAG_QUANTA * options.quantum_ns),
+        Policy::Lottery => LAG_NS_LOTTERY,
+    }
+}
+
+// A scheduler that starves threads must not starve the process that can end it. Children are not to inherit that. If it is
+// not permitted we go on without: the kernel's watchdog remains.
+fn become_realtime() {
+    let parameters = libc::sched_param { sched_priority: 1 };
+    let policy = libc::SCHED_FIFO | libc::SCHED_RESET_ON_FORK;
+    // SAFETY: the parameters live through the call.
+    if unsafe { libc::sched_setscheduler(0, policy, &parameters) } != 0 {
+        let error = std::io::Error::last_os_error();
+        eprintln!("tombola: without real-time priority for this process: {error}");
+    }
+}
+
+/// Holds back what asks a program to end, so that it can end in order.
+pub fn hold_signals() -> SigSet {
+    let signals = SigSet::from_iter([Signal::SIGINT, Signal::SIGTERM, Signal::SIGHUP]);
+    signals.thread_block().expect("valid signals can be held");
+    signals
+}
+
+/// Has one of the signals that are held back come?
+pub fn is_signalled(signals: &SigSet) -> bool {
+    next_signal(signals, Duration::ZERO).is_some()
+}
+
+fn next_signal(signals: &SigSet, wait: Duration) -> Option<Signal> {
+    let timeout = libc::timespec {
+        tv_sec: 0,
+        tv_nsec: i64::from(wait.subsec_nanos()),
+    };
+    // SAFETY: set and time live through the call; the details of the signal are not asked for.
+    let signal = unsafe { libc::sigtimedwait(signals.as_ref(), std::ptr::null_mut(), &timeout) };
+    Signal::try_from(signal).ok()
+}
+
+fn text(chars: &[i8]) -> String {
+    let bytes: Vec<u8> = chars
+        .iter()
+        .map(|char| char.cast_unsigned())
+        .take_while(|byte| *byte != 0)
+        .collect();
+    String::from_utf8_lossy(&bytes).trim_end().to_owned()
+}
+
+// libbpf says why something failed only through its messages, the verifier's among them.
+static MESSAGES: Mutex<String> = Mutex::new(String::new());
+
+fn keep_message(_level: PrintLevel, message: String) {
+    if let Ok(mut messages) = MESSAGES.lock() {
+        messages.push_str(&message);
+    }
+}
+
+fn refused(doing: &'static str, error: &libbpf_rs::Error) -> Error {
+    let messages = MESSAGES.lock().map(|text| text.clone());
+    Error::Refused {
+        doing,
+        error: error.to_string(),
+        log: last_lines(&messages.unwrap_or_default(), LOG_LINES),
+    }
+}
+
+fn last_lines(text: &str, count: usize) -> String {
+    let lines: Vec<_> = text.lines().collect();
+    let last = &lines[lines.len().saturating_sub(count)..];
+    last.iter().map(|line| format!("\n    {line}")).collect()
+}

@@ -1,0 +1,110 @@
+//! Following the draws: one record for each run that ended. For root.
+//!
+//! The scheduler records only while somebody reads: a switch in a map of its own is on for that time. If the reader is
+//! killed it stays on, and costs a failed reservation in the full ring buffer per draw, until the next reader ends.
+
+use crate::abi::Draw;
+use crate::place::{PIN_DRAWS, PIN_SWITCH, lock_trace, user_name};
+use crate::{Error, Result, sched_ext};
+use libbpf_rs::{ErrorKind, MapCore, MapFlags, MapHandle, RingBufferBuilder};
+use nix::unistd::Uid;
+use std::cell::Cell;
+use std::ops::ControlFlow;
+use std::time::Duration;
+
+/// Between two looks into the ring buffer. It holds 14,000 draws, so many CPUs at a quantum of 1 ms fill it in no shorter
+/// time; and the reader does not wake for each record, which would itself be a draw to be recorded.
+const LOOK_EVERY: Duration = Duration::from_millis(50);
+
+/// Gives each draw to `each`, from now on, until that breaks or `stop`, asked after every look, says so.
+pub fn follow(
+    mut each: impl FnMut(&Draw) -> ControlFlow<()>,
+    mut stop: impl FnMut() -> bool,
+) -> Result<()> {
+    sched_ext::state()?;
+    if !Uid::effective().is_root() {
+        return Err(Error::NotRoot {
+            what: "following the draws",
+            caller: user_name(Uid::effective().as_raw()),
+            cause: "they tell what everybody's programs do and when",
+            command: "tombola trace",
+        });
+    }
+    let draws = open(PIN_DRAWS)?;
+    let _lock = lock_trace()?;
+    discard_old(&draws)?;
+    let _switch = Switch::on()?;
+    let ended = Cell::new(false);
+    let mut ring = RingBufferBuilder::new();
+    ring.add(&draws, |record| {
+        if !ended.get() && draw_from(record).is_some_and(|draw| each(&draw).is_break()) {
+            ended.set(true);
+        }
+        0
+    })
+    .map_err(unreadable)?;
+    let ring = ring.build().map_err(unreadable)?;
+    while !ended.get() && !stop() {
+        ring.consume().map_err(unreadable)?;
+        std::thread::sleep(LOOK_EVERY);
+    }
+    Ok(())
+}
+
+// What a reader that was killed had not read.
+fn discard_old(draws: &MapHandle) -> Result<()> {
+    let mut ring = RingBufferBuilder::new();
+    ring.add(draws, |_| 0).map_err(unreadable)?;
+    ring.build()
+        .and_then(|ring| ring.consume())
+        .map_err(unreadable)
+}
+
+struct Switch {
+    map: MapHandle,
+}
+
+impl Switch {
+    fn on() -> Result<Self> {
+        let switch = Self {
+            map: open(PIN_SWITCH)?,
+        };
+        switch.set(1).map_err(unreadable)?;
+        Ok(switch)
+    }
+
+    fn set(&self, value: u32) -> libbpf_rs::Result<()> {
+        self.map
+            .update(&0u32.to_ne_bytes(), &value.to_ne_bytes(), MapFlags::ANY)
+    }
+}
+
+impl Drop for Switch {
+    fn drop(&mut self) {
+        // It fails only if the scheduler is gone, and with it the switch.
+        let _ = self.set(0);
+    }
+}
+
+fn draw_from(record: &[u8]) -> Option<Draw> {
+    if record.len() < size_of::<Draw>() {
+        return None;
+    }
+    // SAFETY: long enough, and every bit pattern is a Draw.
+    Some(unsafe { record.as_ptr().cast::<Draw>().read_unaligned() })
+}
+
+fn open(pin: &str) -> Result<MapHandle> {
+    MapHandle::from_pinned_path(pin).map_err(|error| match error.kind() {
+        ErrorKind::NotFound => sched_ext::not_running(),
+        _ => unreadable(error),
+    })
+}
+
+fn unreadable(error: libbpf_rs::Error) -> Error {
+    Error::Refused {
+        doing: "opening its draws",
+        error: error.to_string(),
+        log: String::new(),
+    }
+}
