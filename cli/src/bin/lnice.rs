@@ -1,0 +1,61 @@
+//! `lnice`: run a command with a number of tickets.
+
+use clap::Parser;
+use std::ffi::OsString;
+use std::os::unix::process::CommandExt;
+use std::process::{Command, ExitCode};
+use tombola_cli::{amounts, run};
+use tombola_kernel::abi::TICKETS_DEFAULT;
+use tombola_kernel::{Result, calls::Client};
+
+/// Run a command with a number of process tickets.
+///
+/// Tickets decide how the CPU time of one user is shared among that user's processes: 200 tickets get twice what 100 get.
+/// They move nothing between users. Children of the command begin with the same number.
+#[derive(Parser)]
+#[command(
+    name = "lnice",
+    version,
+    after_help = "\
+Examples:
+  lnice -p 500 make -j4     five times what an ordinary process of yours gets
+  lnice -p 10 backup.sh     a tenth
+  lnice make                the default, 100, whatever this shell has
+
+Exit status: the command's own; 1 if the scheduler refused (the command was not run), 2 if lnice was wrongly called,
+126 if the command cannot be run, 127 if there is no such command."
+)]
+struct Args {
+    /// Tickets: 1 (least) to 10000 (most)
+    #[arg(short = 'p', long = "tickets", value_name = "TICKETS", default_value_t = TICKETS_DEFAULT,
+          value_parser = amounts::tickets, allow_hyphen_values = true)]
+    tickets: u32,
+
+    /// The command and its arguments
+    #[arg(
+        required = true,
+        trailing_var_arg = true,
+        allow_hyphen_values = true,
+        value_name = "COMMAND"
+    )]
+    command: Vec<OsString>,
+}
+
+const CANNOT_RUN: u8 = 126;
+const NOT_FOUND: u8 = 127;
+
+fn main() -> ExitCode {
+    let args = Args::parse();
+    run("lnice", || lnice(&args))
+}
+
+fn lnice(args: &Args) -> Result<ExitCode> {
+    Client::open()?.set_tickets(std::process::id(), args.tickets)?;
+    let (program, arguments) = args.command.split_first().expect("the parser asks for one");
+    let error = Command::new(program).args(arguments).exec();
+    eprintln!("lnice: cannot run {}: {error}", program.display());
+    Ok(ExitCode::from(match error.kind() {
+        std::io::ErrorKind::NotFound => NOT_FOUND,
+        _ => CANNOT_RUN,
+    }))
+}

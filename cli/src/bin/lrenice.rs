@@ -1,0 +1,42 @@
+//! `lrenice`: change the tickets of a running process.
+
+use clap::Parser;
+use std::process::ExitCode;
+use tombola_cli::{amounts, run};
+use tombola_kernel::{Result, calls::Client};
+
+/// Change the process tickets of a running process.
+///
+/// The new number holds until it is changed again or the process ends. Children that the process forks afterwards begin with
+/// it; those it has already keep theirs. For the owner of the process, or with CAP_SYS_NICE.
+#[derive(Parser)]
+#[command(
+    name = "lrenice",
+    version,
+    after_help = "\
+Examples:
+  lrenice 515 1000      process 515 gets ten times what an ordinary process of its user gets
+  lrenice $$ 100        this shell gets the default again
+
+Exit status: 0 done; 1 refused (no such process, another's, Tombola not running); 2 wrongly called. When it is not 0,
+nothing was changed."
+)]
+struct Args {
+    /// The process's number
+    #[arg(value_parser = amounts::pid, allow_hyphen_values = true)]
+    pid: u32,
+
+    /// Tickets: 1 (least) to 10000 (most); a process begins with its parent's number, the first one with 100
+    #[arg(value_parser = amounts::tickets, allow_hyphen_values = true)]
+    tickets: u32,
+}
+
+fn main() -> ExitCode {
+    let args = Args::parse();
+    run("lrenice", || lrenice(&args))
+}
+
+fn lrenice(args: &Args) -> Result<ExitCode> {
+    Client::open()?.set_tickets(args.pid, args.tickets)?;
+    Ok(ExitCode::SUCCESS)
+}

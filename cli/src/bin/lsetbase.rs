@@ -1,0 +1,43 @@
+//! `lsetbase`: change a user's base tickets.
+
+use clap::Parser;
+use std::process::ExitCode;
+use tombola_cli::{amounts, names, run};
+use tombola_kernel::{Result, calls::Client};
+
+/// Change the base tickets of a user.
+///
+/// Base tickets decide how the machine is shared among the users who want to run: 2000 get twice what 1000 get, however many
+/// processes each runs. The change holds at once, for all processes of the user, until it is changed again or the scheduler
+/// ends. Anyone may lower one's own and raise them again to the default, 1000; everything else needs CAP_SYS_NICE.
+#[derive(Parser)]
+#[command(
+    name = "lsetbase",
+    version,
+    after_help = "\
+Examples:
+  lsetbase -u paul 500      paul gets half of what a user with the default gets
+  lsetbase -u 1001 2000     the user by number; above the default, so as root
+
+Exit status: 0 done; 1 refused (not permitted, Tombola not running); 2 wrongly called, also for an unknown user. When it is
+not 0, nothing was changed."
+)]
+struct Args {
+    /// Login name or uid
+    #[arg(short, long, value_parser = names::uid, allow_hyphen_values = true)]
+    user: u32,
+
+    /// Base tickets: 100 (least) to 10000 (most); a user begins with 1000
+    #[arg(value_parser = amounts::base_tickets, allow_hyphen_values = true)]
+    tickets: u32,
+}
+
+fn main() -> ExitCode {
+    let args = Args::parse();
+    run("lsetbase", || lsetbase(&args))
+}
+
+fn lsetbase(args: &Args) -> Result<ExitCode> {
+    Client::open()?.set_base_tickets(args.user, args.tickets)?;
+    Ok(ExitCode::SUCCESS)
+}

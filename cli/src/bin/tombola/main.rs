@@ -1,0 +1,200 @@
+//! `tombola`: start, stop and watch the scheduler.
+
+mod daemon;
+mod notify;
+
+use clap::{Parser, Subcommand, ValueEnum};
+use std::cell::RefCell;
+use std::ffi::OsString;
+use std::io::{self, BufWriter, Write};
+use std::os::unix::process::CommandExt;
+use std::path::PathBuf;
+use std::process::{Command as Program, ExitCode};
+use std::time::Duration;
+use tombola_cli::{duration, run, status, trace};
+use tombola_kernel::Result;
+use tombola_kernel::calls::{Client, Policy};
+use tombola_kernel::scheduler::{Options, SliceEnd};
+use tombola_kernel::scheduler::{hold_signals, is_signalled};
+
+/// CPU time by tickets: a Linux scheduler for lottery and stride scheduling.
+///
+/// lnice, lrenice, lsetbase and ltix give tickets and report them; this command starts, stops and watches the scheduler.
+#[derive(Parser)]
+#[command(
+    name = "tombola",
+    version,
+    after_help = "\
+Exit status: 0 done; 1 refused or not running; 2 wrongly called.
+
+If a machine no longer answers: SysRq-S gives it back to the kernel's own scheduler. So does ending `tombola start` in
+whatever way, and the kernel itself does it if a thread that wants to run has not run for 30 seconds."
+)]
+struct Args {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Subcommand)]
+enum Command {
+    /// Schedule this machine, until ctrl-C or `tombola stop`. As root
+    Start(Start),
+    /// Give the machine back to the kernel's own scheduler. As root
+    Stop,
+    /// Who schedules, and who is entitled to and receives how much of the CPUs
+    Status(Status),
+    /// One row for each draw, while it runs. As root
+    Trace(Trace),
+    /// Experiments and the virtual machine (the program tombola-lab)
+    #[command(disable_help_flag = true)]
+    Lab {
+        /// For tombola-lab
+        #[arg(
+            trailing_var_arg = true,
+            allow_hyphen_values = true,
+            value_name = "ARGS"
+        )]
+        arguments: Vec<OsString>,
+    },
+}
+
+/// Stays in the foreground, prints a line when scheduling has begun, and tells systemd (Type=notify). All threads except
+/// real-time, deadline and the kernel's own are scheduled by tickets from then on; each user begins with 1000 base tickets, each
+/// process with 100. The exit status is 1 if the kernel ejected the scheduler.
+#[derive(clap::Args)]
+struct Start {
+    /// stride: shares are exact within about a quantum. lottery: each decision is drawn
+    #[arg(long, value_enum, default_value_t = PolicyName::Stride)]
+    policy: PolicyName,
+
+    /// How long the one who is drawn may run while others wait: 100us to 100ms
+    #[arg(long, value_name = "TIME", default_value = "1ms", value_parser = duration::parse)]
+    quantum: Duration,
+
+    /// End a quantum when it is due, by a timer, or at the kernel's next tick, which is cheaper and coarser
+    #[arg(long, value_enum, default_value_t = SliceEndName::Timer)]
+    slice_end: SliceEndName,
+}
+
+#[derive(Clone, Copy, ValueEnum)]
+enum PolicyName {
+    Stride,
+    Lottery,
+}
+
+#[derive(Clone, Copy, ValueEnum)]
+enum SliceEndName {
+    Timer,
+    Tick,
+}
+
+/// The percentages are of the whole machine. Entitled is what a user's or a process's tickets give while the same ones want
+/// to run, as far as it can be used: a thread uses at most one CPU, and what one cannot use is shared by the others.
+#[derive(clap::Args)]
+struct Status {
+    /// As JSON; times in CPUs
+    #[arg(long)]
+    json: bool,
+
+    /// How long to watch
+    #[arg(long, value_name = "TIME", default_value = "1s", value_parser = duration::parse)]
+    interval: Duration,
+
+    /// Also users and processes that neither wanted nor received anything
+    #[arg(short, long)]
+    all: bool,
+}
+
+/// Columns: TIME when the run ended, since the first row; RAN; TICKETS the process's, OF the tickets in that draw; VALUE its
+/// share of the machine's draw; COMP its compensation for what it left of the quantum, in percent of its tickets; END kept: it
+/// was drawn again, preempted: another's wake-up ended the run.
+#[derive(clap::Args)]
+struct Trace {
+    /// As JSON, a line for each draw; times in ns, values and compensation as ratios
+    #[arg(long)]
+    json: bool,
+
+    /// End after so many rows
+    #[arg(short = 'n', long, value_name = "ROWS")]
+    rows: Option<u64>,
+}
+
+fn main() -> ExitCode {
+    match Args::parse().command {
+        Command::Start(start) => daemon::start(&options(&start)),
+        Command::Stop => run("tombola", daemon::stop),
+        Command::Status(args) => run("tombola", || print_status(&args)),
+        Command::Trace(args) => run("tombola", || print_trace(&args)),
+        Command::Lab { arguments } => lab(&arguments),
+    }
+}
+
+fn options(start: &Start) -> Options {
+    Options {
+        policy: match start.policy {
+            PolicyName::Stride => Policy::Stride,
+            PolicyName::Lottery => Policy::Lottery,
+        },
+        quantum_ns: u64::try_from(start.quantum.as_nanos()).unwrap_or(u64::MAX),
+        slice_end: match start.slice_end {
+            SliceEndName::Timer => SliceEnd::Timer,
+            SliceEndName::Tick => SliceEnd::Tick,
+        },
+    }
+}
+
+// What the kernel says is printed even when Tombola does not run: that is what one asks for then.
+fn print_status(args: &Status) -> Result<ExitCode> {
+    let found = Client::open().and_then(|client| status::watch(&client, args.interval, args.all));
+    let (tombola, error) = match found {
+        Ok(tombola) => (Some(tombola), None),
+        Err(error) => (None, Some(error)),
+    };
+    let report = status::Report {
+        kernel: status::kernel(),
+        tombola,
+    };
+    if args.json {
+        let json = serde_json::to_string_pretty(&report).expect("a report is plain data");
+        println!("{json}");
+    } else {
+        print!("{}", status::kernel_text(&report.kernel));
+        if let Some(tombola) = &report.tombola {
+            print!("{}", status::text(tombola));
+        }
+    }
+    error.map_or(Ok(ExitCode::SUCCESS), Err)
+}
+
+fn print_trace(args: &Trace) -> Result<ExitCode> {
+    let mut printer = trace::Printer::new(args.json, args.rows);
+    let out = RefCell::new(BufWriter::new(io::stdout()));
+    let signals = hold_signals();
+    tombola_kernel::trace::follow(
+        |draw| printer.print(draw, &mut *out.borrow_mut()),
+        || out.borrow_mut().flush().is_err() || is_signalled(&signals),
+    )?;
+    let _ = out.borrow_mut().flush(); // nobody reads any more: nothing to be done
+    Ok(ExitCode::SUCCESS)
+}
+
+const LAB: &str = "tombola-lab";
+
+fn lab(arguments: &[OsString]) -> ExitCode {
+    let error = Program::new(beside_us(LAB)).args(arguments).exec();
+    eprintln!(
+        "tombola: cannot run {LAB}: {error}\n  \
+         cause: it is not installed; it comes with the source, not with the scheduler\n  \
+         next:  build it (cargo build --release -p tombola-lab), or add its directory to PATH"
+    );
+    ExitCode::FAILURE
+}
+
+// In a build directory the programs lie together, installed they may not: then PATH knows.
+fn beside_us(program: &str) -> PathBuf {
+    std::env::current_exe()
+        .ok()
+        .and_then(|path| Some(path.parent()?.join(program)))
+        .filter(|path| path.exists())
+        .unwrap_or_else(|| program.into())
+}

@@ -1,0 +1,32 @@
+//! What Tombola's commands share: parse, ask, print.
+//!
+//! Each command answers with an exit status: 0 done, 1 refused (and nothing changed), 2 wrongly called.
+
+pub mod amounts;
+pub mod duration;
+pub mod entitlement;
+pub mod names;
+pub mod status;
+pub mod table;
+pub mod trace;
+
+use std::fmt::Display;
+use std::process::ExitCode;
+
+/// Runs a command and turns its refusal into a message and exit status 1.
+pub fn run<E: Display>(name: &str, command: impl FnOnce() -> Result<ExitCode, E>) -> ExitCode {
+    end_with_a_closed_pipe();
+    match command() {
+        Ok(status) => status,
+        Err(error) => {
+            eprintln!("{name}: {error}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+// Rust ignores SIGPIPE, and printing then panics when the reader of a pipe (head, less) has gone.
+fn end_with_a_closed_pipe() {
+    // SAFETY: no thread runs yet, and no handler is installed.
+    unsafe { libc::signal(libc::SIGPIPE, libc::SIG_DFL) };
+}

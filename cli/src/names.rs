@@ -1,0 +1,63 @@
+//! Users and processes by their names.
+
+use nix::unistd::{Uid, User};
+use std::collections::HashMap;
+
+/// For the argument parser: a login name or a uid.
+pub fn uid(text: &str) -> Result<u32, String> {
+    if let Ok(Some(user)) = User::from_name(text) {
+        return Ok(user.uid.as_raw());
+    }
+    // The last uid is the kernel's word for "none".
+    text.parse()
+        .ok()
+        .filter(|uid| *uid != u32::MAX)
+        .ok_or_else(|| {
+            "no user has this name; getent passwd lists them, and a uid will do as well; \
+             nothing was changed"
+                .into()
+        })
+}
+
+/// Names that were looked up, as a lookup may ask a server.
+#[derive(Default)]
+pub struct Names {
+    users: HashMap<u32, String>,
+}
+
+impl Names {
+    pub fn user(&mut self, uid: u32) -> &str {
+        self.users
+            .entry(uid)
+            .or_insert_with(|| match User::from_uid(Uid::from_raw(uid)) {
+                Ok(Some(user)) => user.name,
+                _ => uid.to_string(),
+            })
+    }
+}
+
+/// What the kernel calls a process, at most 15 bytes; empty if it has gone.
+pub fn process(pid: u32) -> String {
+    std::fs::read_to_string(format!("/proc/{pid}/comm"))
+        .unwrap_or_default()
+        .trim_end()
+        .to_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_user_is_a_name_or_a_number() {
+        assert_eq!(uid("root"), Ok(0));
+        assert_eq!(uid("12345"), Ok(12345));
+    }
+
+    #[test]
+    fn nobody_is_called_that() {
+        for text in ["no-such-user", "", "-1", "4294967295"] {
+            assert!(uid(text).is_err(), "{text}");
+        }
+    }
+}

@@ -1,0 +1,178 @@
+//! `tombola trace`: one row for each draw, as the thesis's kernel log had them.
+
+use crate::names::{self, Names};
+use serde::Serialize;
+use std::collections::HashMap;
+use std::io::{self, Write};
+use std::ops::ControlFlow;
+use tombola_kernel::abi::Draw;
+
+#[derive(Serialize)]
+struct Row<'a> {
+    at_ns: u64,
+    cpu: u32,
+    user: &'a str,
+    uid: u32,
+    process: &'a str,
+    pid: u32,
+    tid: u32,
+    ran_ns: u64,
+    tickets: u32,
+    draw_tickets: u32,
+    base_value: f64,
+    compensation: f64,
+    kept: bool,
+    preempted: bool,
+}
+
+pub struct Printer {
+    json: bool,
+    /// Rows still to be printed; None: without end.
+    left: Option<u64>,
+    began_ns: Option<u64>,
+    users: Names,
+    processes: HashMap<u32, String>,
+}
+
+impl Printer {
+    pub fn new(json: bool, rows: Option<u64>) -> Self {
+        Self {
+            json,
+            left: rows,
+            began_ns: None,
+            users: Names::default(),
+            processes: HashMap::new(),
+        }
+    }
+
+    fn heading(out: &mut impl Write) -> io::Result<()> {
+        writeln!(
+            out,
+            "{:>12} {:>3} {:>10} {:>16} {:>7} {:>9} {:>7} {:>7} {:>7} {:>7}  END",
+            "TIME s",
+            "CPU",
+            "USER",
+            "PROCESS",
+            "TID",
+            "RAN ms",
+            "TICKETS",
+            "OF",
+            "VALUE %",
+            "COMP %"
+        )
+    }
+
+    /// Breaks after the last row asked for, and when nobody reads any more.
+    pub fn print(&mut self, draw: &Draw, out: &mut impl Write) -> ControlFlow<()> {
+        if self.left == Some(0) || self.write(draw, out).is_err() {
+            return ControlFlow::Break(());
+        }
+        self.left = self.left.map(|left| left - 1);
+        match self.left {
+            Some(0) => ControlFlow::Break(()),
+            _ => ControlFlow::Continue(()),
+        }
+    }
+
+    fn write(&mut self, draw: &Draw, out: &mut impl Write) -> io::Result<()> {
+        if self.began_ns.is_none() && !self.json {
+            Self::heading(out)?;
+        }
+        let began_ns = *self.began_ns.get_or_insert(draw.at_ns);
+        let process = self
+            .processes
+            .entry(draw.tgid)
+            .or_insert_with(|| names::process(draw.tgid));
+        let row = row(draw, self.users.user(draw.uid), process);
+        if self.json {
+            serde_json::to_writer(&mut *out, &row)?;
+            return writeln!(out);
+        }
+        writeln!(
+            out,
+            "{:>12.6} {:>3} {:>10} {:>16} {:>7} {:>9.3} {:>7} {:>7} {:>7.2} {:>7.1}  {}",
+            draw.at_ns.saturating_sub(began_ns) as f64 / 1e9,
+            row.cpu,
+            row.user,
+            row.process,
+            row.tid,
+            row.ran_ns as f64 / 1e6,
+            row.tickets,
+            row.draw_tickets,
+            row.base_value * 100.0,
+            row.compensation * 100.0,
+            end(&row),
+        )
+    }
+}
+
+fn row<'a>(draw: &Draw, user: &'a str, process: &'a str) -> Row<'a> {
+    const PPM: f64 = 1e6;
+    Row {
+        at_ns: draw.at_ns,
+        cpu: draw.cpu,
+        user,
+        uid: draw.uid,
+        process,
+        pid: draw.tgid,
+        tid: draw.tid,
+        ran_ns: draw.ran_ns,
+        tickets: draw.tickets,
+        draw_tickets: draw.draw_tickets,
+        base_value: f64::from(draw.base_value_ppm) / PPM,
+        compensation: f64::from(draw.compensation_ppm) / PPM,
+        kept: draw.kept != 0,
+        preempted: draw.preempted != 0,
+    }
+}
+
+// How the run ended: drawn again at once, or another's wake-up took the CPU.
+fn end(row: &Row) -> &'static str {
+    match (row.kept, row.preempted) {
+        (true, _) => "kept",
+        (false, true) => "preempted",
+        (false, false) => "",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const DRAW: Draw = Draw {
+        at_ns: 1_000_000_000,
+        ran_ns: 1_500_000,
+        cpu: 1,
+        tid: 7,
+        tgid: 7,
+        uid: 0,
+        tickets: 100,
+        draw_tickets: 400,
+        base_value_ppm: 125_000,
+        compensation_ppm: 1_000_000,
+        kept: 1,
+        preempted: 0,
+    };
+
+    #[test]
+    fn a_row_of_json_has_ratios_and_a_name() {
+        let mut out = Vec::new();
+        let _ = Printer::new(true, None).print(&DRAW, &mut out);
+        let row: serde_json::Value = serde_json::from_slice(&out).unwrap();
+        assert_eq!(row["user"], "root");
+        assert_eq!(row["base_value"], 0.125);
+        assert_eq!(row["compensation"], 1.0);
+        assert_eq!(row["kept"], true);
+    }
+
+    #[test]
+    fn it_ends_with_the_last_row_asked_for() {
+        let mut printer = Printer::new(false, Some(2));
+        let mut out = Vec::new();
+        assert!(printer.print(&DRAW, &mut out).is_continue());
+        assert!(printer.print(&DRAW, &mut out).is_break());
+        assert!(printer.print(&DRAW, &mut out).is_break());
+        let heading_and_rows = out.iter().filter(|byte| **byte == b'\n').count();
+        assert_eq!(heading_and_rows, 1 + 2);
+    }
+}
