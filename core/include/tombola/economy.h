@@ -376,16 +376,20 @@ TB_FN u64 tb_crossing_ns(struct tb_queue *q, const struct tb_rules *r, u32 waker
 	return eligible_ns > loses_ns ? eligible_ns : loses_ns;
 }
 
-/* Change a client's tickets. Its lag in service stays: the distance to vnow is exchanged at the rate of old to new. */
+/*
+ * Change a client's tickets. Its lag in service stays: the distance to vnow is exchanged at the rate of old to new. It is
+ * bounded first: who slept for a minute may be so far behind that the product would not fit.
+ */
 TB_FN u32 tb_set_tickets(struct tb_queue *q, const struct tb_rules *r, u32 i, u32 tickets)
 {
 	struct tb_client *c = tb_at(q, i), *p = tb_at(q, c->parent);
 	u64 pass, old = c->tickets;
 
-	if (tb_before(c->pass, p->vnow))
-		pass = p->vnow - tb_exchanged(p->vnow - c->pass, old, tickets);
+	pass = tb_bounded_for(c->pass, p->vnow, old, r->lag_ns, r->lag_ns);
+	if (tb_before(pass, p->vnow))
+		pass = p->vnow - tb_exchanged(p->vnow - pass, old, tickets);
 	else
-		pass = p->vnow + tb_exchanged(c->pass - p->vnow, old, tickets);
+		pass = p->vnow + tb_exchanged(pass - p->vnow, old, tickets);
 	if (c->state & TB_QUEUED)
 		tb_order_remove(q, c->parent, i);
 	if (c->state & TB_ACTIVE) {
