@@ -9,7 +9,7 @@ set -euo pipefail
 PACKAGES=(
     # the BPF part: a compiler that knows the sched_ext headers, llvm-strip,
     # and what libbpf links with
-    clang-19 llvm-19 libelf-dev zlib1g-dev pkg-config
+    clang-19 llvm-19 libelf-dev zlib1g-dev pkg-config zstd
     # building
     gcc make libc6-dev
     # the virtual machine: QEMU, and what goes into the guest

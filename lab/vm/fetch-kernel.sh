@@ -9,7 +9,8 @@
 #
 # The versions are whatever trixie-backports holds today: `newest` is the newest
 # complete one, `oldest` the oldest from 6.16 on, in both cases with
-# CONFIG_SCHED_CLASS_EXT=y. To look again, delete the directory.
+# CONFIG_SCHED_CLASS_EXT=y and type information that lets a scheduler load.
+# To look again, delete the directory.
 #
 # Up to 6.18 one linux-image package holds everything. Later, linux-image is
 # empty, linux-binary holds the kernel and linux-base the configuration; old
@@ -39,7 +40,24 @@ packages_of() {
 # first_of A B: whichever exists (the split packages moved the files out of /boot).
 first_of() { if [ -e "$1" ]; then echo "$1"; else echo "$2"; fi; }
 
-# Unpack one release into $work; false if it has no sched_ext.
+# Can a sched_ext scheduler call what it must? Since 7.1 the build hides, in the kernel's type information, the argument
+# that the verifier fills in, and leaves NAME_impl behind. Several of Debian's builds did so for some functions only, and
+# refuse every scheduler that calls one of the others (7.2.9 and 7.2.12 among them).
+kfuncs_are_whole() {
+    local release=${1%%+*} strings
+    dpkg --compare-versions "$release" ge 7.1 || return 0
+    strings=$(kernel_image "$2" | grep -aoE 'scx_bpf_(kick_cpu|pick_idle_cpu)_impl' | sort -u | wc -l)
+    [ "$strings" = 2 ]
+}
+
+# The kernel proper inside a vmlinuz: its zstd payload starts at the format's magic number.
+kernel_image() {
+    local offset
+    offset=$(LC_ALL=C grep -abom1 -P '\x28\xb5\x2f\xfd' "$1" | head -n 1 | cut -d: -f1)
+    tail -c "+$((offset + 1))" "$1" | zstd -dcq 2>/dev/null || true
+}
+
+# Unpack one release into $work; false if it has no sched_ext, or not a whole one.
 try_release() {
     local release=$1 packages=$2 root modules
     root=$work/root
@@ -51,7 +69,7 @@ try_release() {
     cp "$(first_of "$root/boot/config-$release" "$modules/config")" "$work/config"
     echo "$release" >"$work/version"
     rm -rf "$root"
-    grep -qx CONFIG_SCHED_CLASS_EXT=y "$work/config"
+    grep -qx CONFIG_SCHED_CLASS_EXT=y "$work/config" && kfuncs_are_whole "$release" "$work/vmlinuz"
 }
 
 which=${1-}
