@@ -235,11 +235,11 @@ void BPF_STRUCT_OPS(tombola_running, struct task_struct *p)
 void BPF_STRUCT_OPS(tombola_stopping, struct task_struct *p, bool runnable)
 {
 	struct cpu *c = cpu_of(scx_bpf_task_cpu(p));
-	struct task *t = task_of(p), *heir;
+	struct task *t = task_of(p), *parent_task;
 	struct task_struct *parent;
 	struct run_queue *rq;
 	struct settlement s;
-	u32 heir_leaf = TB_NONE;
+	u32 parent_leaf = TB_NONE;
 
 	c->leaf = TB_NONE;
 	if (!t || !t->client || !(rq = queue_of(t->queue)))
@@ -247,8 +247,8 @@ void BPF_STRUCT_OPS(tombola_stopping, struct task_struct *p, bool runnable)
 	measure(p, t, &s);
 	if (p->flags & PF_EXITING) {
 		parent = p->real_parent;
-		if (parent && (heir = task_of(parent)))
-			heir_leaf = heir->client;
+		if (parent && (parent_task = task_of(parent)))
+			parent_leaf = parent_task->client;
 	}
 	bpf_spin_lock(&rq->lock);
 	settle(&rq->economy, t->client, &s, 0);
@@ -258,8 +258,8 @@ void BPF_STRUCT_OPS(tombola_stopping, struct task_struct *p, bool runnable)
 		tb_withdraw(&rq->economy, t->client);
 		tb_leave(&rq->economy, t->client);
 	}
-	if (heir_leaf && !runnable)
-		bequeath(&rq->economy, t->client, heir_leaf);
+	if ((p->flags & PF_EXITING) && !runnable)
+		bequeath(&rq->economy, t->client, parent_leaf);
 	bpf_spin_unlock(&rq->lock);
 	if (trace_on && t->sliced_ns)
 		trace_run(p, t, &rq->economy, 0);

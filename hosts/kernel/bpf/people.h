@@ -106,6 +106,7 @@ static __always_inline s32 arrive(struct task_struct *p, struct task *t, struct 
 	struct tb_run run = {};
 	struct runner *runner;
 	struct task_struct *old;
+	struct seat *forking;
 	u32 parent, leaf, key, tickets = TB_TICKETS_DEFAULT, of_forker = TB_NONE;
 
 	t->uid = uid_of(p);
@@ -132,8 +133,12 @@ static __always_inline s32 arrive(struct task_struct *p, struct task *t, struct 
 	if (leaf) {
 		if (tb_at(&rq->economy, parent)->kind == TB_KIND_PROCESS)
 			seat_of(parent)->members++;
-		if (of_forker)
+		if (of_forker) {
 			tb_born(&rq->economy, leaf, of_forker, &run);
+			forking = seat_of(process_of(&rq->economy, of_forker));
+			forking->child = leaf;
+			forking->child_tid = (u32)p->pid;
+		}
 	}
 	bpf_spin_unlock(&rq->lock);
 	if (!leaf) {
@@ -178,14 +183,22 @@ static __noinline int rehome(struct task *t, u32 uid)
 	return 0;
 }
 
-/* Under the lock: the thread is dying; who waits for it answers for what it consumed. */
-static __always_inline void bequeath(struct tb_queue *q, u32 leaf, u32 heir)
+/*
+ * Under the lock: the thread is dying. For what its process consumed since it last forked, the child it forked answers, as
+ * the next link of a chain, or else `parent`, who may wait for it.
+ */
+static __always_inline void bequeath(struct tb_queue *q, u32 leaf, u32 parent)
 {
 	u32 process = process_of(q, leaf);
+	struct seat *seat = seat_of(process);
 
-	if (process != leaf && seat_of(process)->members > 1)
+	if (process != leaf && seat->members > 1)
 		return;
-	tb_died(q, RULES, process, heir);
+	if (seat->child && seat_of(seat->child)->id == seat->child_tid && tb_at(q, seat->child)->kind == TB_KIND_THREAD)
+		parent = seat->child;
+	if (!parent)
+		return;
+	tb_died(q, RULES, process, parent);
 	tb_at(q, process)->young_ns = 0;
 }
 

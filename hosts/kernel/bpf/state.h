@@ -75,6 +75,8 @@ struct seat {
 	u32 id;      /* uid, tgid or tid */
 	u32 tgid;    /* of a thread */
 	u32 members; /* threads of a process */
+	u32 child;   /* the client that it forked last, */
+	u32 child_tid; /* and whose that was: clients are used again */
 };
 
 struct seat seats[TB_CLIENTS];
