@@ -514,7 +514,8 @@ TB_FN u32 tb_born(struct tb_queue *q, u32 child, u32 forker, const struct tb_run
 	if (!s)
 		return 0;
 	c->pass = tb_newborn_pass(tb_projected(tb_at(q, s), run), tb_at(q, c->parent)->vnow);
-	tb_at(q, s)->young_ns = 0;
+	/* The present run is in the child's place already and not yet charged: it must not be answered for twice. */
+	tb_at(q, s)->young_ns = 0 - run->ran_ns;
 	return 0;
 }
 

@@ -5,7 +5,7 @@
 //! each step the two must agree on every client, and the C's structures must be sound.
 
 use crate::model::Model;
-use std::collections::BTreeMap;
+use crate::random::Random;
 use tombola_core::{ACTIVE, BASE, BEST_EFFORT, Bill, Client, Economy, Kind, QUEUED, Rules, Run, limits};
 
 /// One step, not yet understood.
@@ -532,22 +532,10 @@ fn tickets(z: u64) -> u32 {
     1 + (z >> 44) as u32 % most
 }
 
-/// SplitMix64: a seed reproduces a history.
-pub struct Random(pub u64);
-
-impl Random {
-    pub fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut z = self.0;
-        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        z ^ (z >> 31)
-    }
-
-    pub fn step(&mut self) -> Step {
-        let (a, z) = (self.next(), self.next());
-        Step { what: (a >> 56) as u8, x: a as u32 & 0xffff, y: (a >> 16) as u32 & 0xffff, z }
-    }
+/// The next step of a random history.
+pub fn random_step(random: &mut Random) -> Step {
+    let (a, z) = (random.next(), random.next());
+    Step { what: (a >> 56) as u8, x: a as u32 & 0xffff, y: (a >> 16) as u32 & 0xffff, z }
 }
 
 /// What differs between histories, from a seed.
@@ -564,13 +552,4 @@ pub fn setting(seed: u64) -> Setting {
         leaves: [4, 12, 40, 80][random.next() as usize % 4],
         check_every: 1,
     }
-}
-
-/// Leaves of all currencies, to see that a history was not idle.
-pub fn census(history: &History) -> BTreeMap<u8, usize> {
-    let mut census = BTreeMap::new();
-    for &i in history.model.nodes.keys() {
-        *census.entry(history.economy.client(i).state).or_default() += 1;
-    }
-    census
 }

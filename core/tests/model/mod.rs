@@ -300,7 +300,7 @@ impl Model {
         if let Some(s) = self.child_of(parent, forker) {
             let pass = self.projected(s, run).max(self.vnow(parent));
             self.node(child).pass = pass;
-            self.node(s).young_ns = 0;
+            self.node(s).young_ns = -i128::from(run.ran_ns);
         }
     }
 
@@ -309,7 +309,7 @@ impl Model {
         if s == i {
             return;
         }
-        let young = self.at(i).young_ns;
+        let young = self.at(i).young_ns.max(0);
         let limit = i128::from(limits::YOUNG_NS);
         let owed = if young <= limit { young } else { (2 * limit - young).max(0) };
         let h = self.at(s);

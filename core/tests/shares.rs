@@ -1,0 +1,197 @@
+//! Do shares come out as they should? In virtual time, on one CPU and on several.
+//!
+//! The bound. One CPU, quantum q, a currency whose clients are all runnable and start level. Its vnow is the exact mean of
+//! their passes, so a client's lag, entitled minus received service, is (vnow - pass) x tickets, give or take the rounding
+//! of passes. Ahead: only who is not past vnow is picked, so nobody receives more than q x (1 - w/W) beyond its
+//! entitlement. Behind: requests are of one length q, and for the earliest eligible virtual deadline Stoica and
+//! Abdel-Wahab prove lag < q. So |entitled - received| <= q in the currency's own service time. One level deeper the
+//! error is its own q and, of its currency's error, its share of it: at most q for each level below base that has siblings.
+
+mod machine;
+mod random;
+
+use machine::{Act, MS, Machine, Program, SECOND, hog};
+use random::Random;
+use std::rc::Rc;
+use tombola_core::Rules;
+
+/// What rounding of passes may add, ns.
+const ROUNDING_NS: f64 = 100.0;
+
+fn share(machine: &Machine, client: u32, before: u64, over_ns: u64) -> f64 {
+    (machine.used_ns(client) - before) as f64 / over_ns as f64
+}
+
+fn random_tickets(random: &mut Random) -> u32 {
+    let most = [1, 10, 100, 1000, 10_000][random.next() as usize % 5];
+    1 + random.next() as u32 % most
+}
+
+/// The largest |received - entitled| of hogs over `steps` slices, in quanta: (behind, ahead).
+fn worst_lag(cpus: usize, tickets: &[u32], steps: u64, seed: u64) -> (f64, f64) {
+    let quantum = MS + seed % (3 * MS);
+    let mut machine = Machine::new(Rules { lag_ns: (1 << 29) - 1, ..Rules::stride(quantum) }, cpus, seed);
+    let user = machine.user(1000);
+    let leaves: Vec<u32> = tickets.iter().map(|&t| machine.ready(user, t, hog())).collect();
+    machine.go();
+    let weight: u64 = tickets.iter().map(|&t| u64::from(t)).sum();
+    let (mut behind, mut ahead) = (0.0_f64, 0.0_f64);
+    for _ in 0..steps {
+        machine.step(u64::MAX);
+        for (&leaf, &t) in leaves.iter().zip(tickets) {
+            let entitled = machine.now as f64 * cpus as f64 * f64::from(t) / weight as f64;
+            let lag = (entitled - machine.used_ns(leaf) as f64) / quantum as f64;
+            behind = behind.max(lag);
+            ahead = ahead.max(-lag);
+        }
+    }
+    (behind, ahead)
+}
+
+#[test]
+fn on_one_cpu_nobody_is_further_than_a_quantum_from_its_share() {
+    let mut random = Random(7);
+    for seed in 0..150 {
+        let n = 1 + random.next() as usize % if seed % 5 == 0 { 200 } else { 20 };
+        let tickets: Vec<u32> = (0..n).map(|_| random_tickets(&mut random)).collect();
+        let (behind, ahead) = worst_lag(1, &tickets, 3000, seed);
+        let bound = 1.0 + ROUNDING_NS / MS as f64;
+        assert!(behind <= bound && ahead <= bound, "seed {seed}: {behind} behind, {ahead} ahead, of {tickets:?}");
+    }
+}
+
+#[test]
+fn on_several_cpus_feasible_shares_are_kept_within_some_quanta() {
+    let mut random = Random(8);
+    let mut worst = (0.0_f64, 0.0_f64);
+    for seed in 0..100 {
+        let cpus = 2 + random.next() as usize % 7;
+        let n = cpus + 1 + random.next() as usize % 40;
+        let tickets: Vec<u32> = (0..n).map(|_| random_tickets(&mut random)).collect();
+        let weight: u32 = tickets.iter().sum();
+        if tickets.iter().any(|&t| t as usize * cpus > weight as usize) {
+            continue;
+        }
+        let lag = worst_lag(cpus, &tickets, 2000, seed);
+        let most = f64::from(*tickets.iter().max().unwrap()) * cpus as f64 / f64::from(weight);
+        println!("{cpus} CPUs, {n} clients, largest share {most:.3} of a CPU: {lag:.2?}");
+        worst = (worst.0.max(lag.0), worst.1.max(lag.1));
+    }
+    println!("worst on several CPUs: {worst:?}");
+    assert!(worst.0 <= 2.0 && worst.1 <= 2.0, "{worst:?}");
+}
+
+#[test]
+fn users_share_whatever_their_clients() {
+    for (rules, tolerance) in [(Rules::stride(2 * MS), 0.0), (Rules::lottery(2 * MS), 0.03)] {
+        let mut machine = Machine::new(rules, 1, 1);
+        let (many, one) = (machine.user(1000), machine.user(1000));
+        for _ in 0..60 {
+            machine.task(many, 100, hog());
+        }
+        machine.task(one, 100, hog());
+        for _ in 0..20_000 {
+            machine.step(u64::MAX);
+            let off = machine.used_ns(one) as f64 - machine.now as f64 / 2.0;
+            if rules.lottery == 0 {
+                assert!(off.abs() <= 2.0 * MS as f64 + ROUNDING_NS, "{off} ns off at {}", machine.now);
+            }
+        }
+        let share = share(&machine, one, 0, machine.now);
+        assert!((share - 0.5).abs() <= tolerance + 1e-3, "{share}, lottery {}", rules.lottery);
+    }
+}
+
+fn napper(run_ns: u64, nap_ns: u64, jitter: bool) -> Program {
+    Rc::new(move |act, random: &mut Random| {
+        let scale = if jitter { 1 + random.next() % 2000 } else { 1000 };
+        if act % 2 == 1 { Act::Run(run_ns) } else { Act::Nap(nap_ns * scale / 1000) }
+    })
+}
+
+#[test]
+fn a_short_nap_costs_nothing() {
+    for jitter in [false, true] {
+        for rules in [Rules::stride(MS), Rules::stride(2 * MS), Rules::stride(4 * MS)] {
+            let mut machine = Machine::new(rules, 1, 3);
+            let user = machine.user(1000);
+            let napper = machine.task(user, 100, napper(3 * MS, MS / 10, jitter));
+            machine.task(user, 100, hog());
+            machine.run_for(100 * SECOND);
+            let share = share(&machine, napper, 0, machine.now);
+            println!("napper, quantum {} ms, random {jitter}: {share:.5}", rules.quantum_ns / MS);
+            assert!((share - 0.5).abs() <= 0.005, "{share}");
+        }
+    }
+}
+
+/// Run a little, fork a copy of oneself, exit.
+fn chain(run_ns: u64) -> Program {
+    Rc::new(move |act, _| match act {
+        1 => Act::Run(run_ns),
+        2 => Act::Fork(chain(run_ns)),
+        _ => Act::Exit,
+    })
+}
+
+fn child(run_ns: u64) -> Program {
+    Rc::new(move |act, _| if act == 1 { Act::Run(run_ns) } else { Act::Exit })
+}
+
+/// For ever: fork `n` children, wait for them.
+fn forker(n: u64, run_ns: u64) -> Program {
+    Rc::new(move |act, _| match act % (n + 2) {
+        0 => Act::Await,
+        1 => Act::Run(MS / 20),
+        _ => Act::Fork(child(run_ns)),
+    })
+}
+
+/// What a hog gets in the same currency, on one CPU, beside a task that runs `program`.
+fn beside(rules: Rules, program: Program) -> f64 {
+    let mut machine = Machine::new(rules, 1, 4);
+    let user = machine.user(1000);
+    let hog = machine.task(user, 100, hog());
+    machine.task(user, 100, program);
+    machine.run_for(60 * SECOND);
+    share(&machine, hog, 0, machine.now)
+}
+
+#[test]
+fn nobody_gains_by_forking() {
+    let mut bad = Vec::new();
+    for quantum in [1, 2, 4] {
+        let rules = Rules::stride(quantum * MS);
+        for run in [MS / 2, 2 * MS, 5 * MS, 10 * MS, 30 * MS] {
+            for (name, program) in [("chain", chain(run)), ("fork and wait", forker(1, run)), ("four children", forker(4, run))] {
+                let share = beside(rules, program);
+                println!("quantum {quantum} ms, {name} of {} us: hog has {share:.4}", run / 1000);
+                if (share - 0.5).abs() > 0.025 {
+                    bad.push(format!("quantum {quantum} ms, {name} of {} us: {share:.4}", run / 1000));
+                }
+            }
+        }
+    }
+    assert!(bad.is_empty(), "{bad:#?}");
+}
+
+#[test]
+fn what_one_cannot_use_is_shared_by_the_others() {
+    for quantum in [1, 2, 4] {
+        let mut machine = Machine::new(Rules::stride(quantum * MS), 4, 5);
+        let (a, b, c) = (machine.user(1000), machine.user(100), machine.user(100));
+        machine.task(a, 100, hog());
+        for _ in 0..6 {
+            machine.task(b, 100, hog());
+        }
+        for _ in 0..3 {
+            machine.task(c, 100, hog());
+        }
+        machine.run_for(20 * SECOND);
+        let shares = [a, b, c].map(|u| share(&machine, u, 0, 4 * machine.now));
+        println!("quantum {quantum} ms: {shares:.4?}");
+        for (share, due) in shares.into_iter().zip([0.25, 0.375, 0.375]) {
+            assert!((share - due).abs() <= 0.01, "{shares:?}");
+        }
+    }
+}
