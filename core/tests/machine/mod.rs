@@ -5,6 +5,9 @@
 //! moment when it will be the better choice (`crossing_ns`). It models less than the kernel: no tick, no migration cost,
 //! no time spent in the scheduler itself.
 
+// Each test file uses a part of it.
+#![allow(dead_code)]
+
 use crate::random::Random;
 use std::collections::BTreeMap;
 use std::rc::Rc;
