@@ -1,7 +1,7 @@
 #!/bin/bash
-# fetch-kernel.sh newest|oldest
+# fetch-kernel.sh newest|oldest|peers
 #
-# Puts a Debian kernel that has sched_ext into build/kernel/{newest,oldest}/:
+# Puts a Debian kernel that has sched_ext into build/kernel/{newest,oldest,peers}/:
 #
 #   vmlinuz   the kernel
 #   config    its configuration (libbpf looks for it in the guest)
@@ -10,6 +10,8 @@
 # The versions are whatever trixie-backports holds today: `newest` is the newest
 # complete one, `oldest` the oldest from 6.16 on, in both cases with
 # CONFIG_SCHED_CLASS_EXT=y and type information that lets a scheduler load.
+# `peers` is the newest complete one before 7.1, on which other people's
+# schedulers load as well, whatever they call (see kfuncs_are_whole).
 # To look again, delete the directory.
 #
 # Up to 6.18 one linux-image package holds everything. Later, linux-image is
@@ -21,6 +23,7 @@ set -euo pipefail
 SUITE=trixie-backports
 FLAVOUR=cloud-amd64 # no drivers for real hardware: small, and boots fast
 OLDEST_SUPPORTED=6.16
+HIDDEN_ARGUMENTS_SINCE=7.1
 
 # The kernel releases on offer, oldest first, for instance 6.16.3+deb13-cloud-amd64.
 releases() {
@@ -45,7 +48,7 @@ first_of() { if [ -e "$1" ]; then echo "$1"; else echo "$2"; fi; }
 # refuse every scheduler that calls one of the others (7.2.9 and 7.2.12 among them).
 kfuncs_are_whole() {
     local release=${1%%+*} strings
-    dpkg --compare-versions "$release" ge 7.1 || return 0
+    dpkg --compare-versions "$release" ge "$HIDDEN_ARGUMENTS_SINCE" || return 0
     strings=$(kernel_image "$2" | grep -aoE 'scx_bpf_(kick_cpu|pick_idle_cpu)_impl' | sort -u | wc -l)
     [ "$strings" = 2 ]
 }
@@ -73,10 +76,12 @@ try_release() {
 }
 
 which=${1-}
+before=
 case $which in
 newest) order=tac ;;
 oldest) order=cat ;;
-*) fail "the kernel to fetch is not known: '$which'" "a wrong argument" "fetch-kernel.sh newest|oldest" ;;
+peers) order=tac before=$HIDDEN_ARGUMENTS_SINCE ;;
+*) fail "the kernel to fetch is not known: '$which'" "a wrong argument" "fetch-kernel.sh newest|oldest|peers" ;;
 esac
 
 target=$BUILD_DIR/kernel/$which
@@ -92,6 +97,7 @@ trap 'rm -rf "$work"' EXIT
 
 for release in $(releases | $order); do
     dpkg --compare-versions "${release%%+*}" ge "$OLDEST_SUPPORTED" || continue
+    [ -z "$before" ] || dpkg --compare-versions "${release%%+*}" lt "$before" || continue
     packages=$(packages_of "$release")
     [ -n "$packages" ] || continue
     if try_release "$release" "$packages"; then

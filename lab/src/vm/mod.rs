@@ -37,6 +37,8 @@ pub enum Kernel {
     Newest,
     /// The oldest that is supported.
     Oldest,
+    /// The newest on which other people's schedulers load as well.
+    Peers,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -73,6 +73,7 @@ impl KernelFiles {
         let name = match kernel {
             Kernel::Newest => "newest",
             Kernel::Oldest => "oldest",
+            Kernel::Peers => "peers",
         };
         let dir = build_dir()?.join("kernel").join(name);
         let Ok(version) = std::fs::read_to_string(dir.join("version")) else {
