@@ -139,7 +139,7 @@ static __always_inline void hand_over(u32 leaf, s32 cpu, u64 slice_ns)
 		return;
 	}
 	t->slice_ns = slice_ns;
-	if (!bpf_cpumask_test_cpu((u32)cpu, p->cpus_ptr) || (p->migration_disabled && scx_bpf_task_cpu(p) != cpu)) {
+	if (!bpf_cpumask_test_cpu((u32)cpu, p->cpus_ptr) || (is_bound(p) && scx_bpf_task_cpu(p) != cpu)) {
 		/* The kernel calls dispatch again, as long as it finds something inserted and nothing for this CPU. */
 		count(TOMBOLA_COUNT_MISPLACED);
 		scx_bpf_dsq_insert(p, TB_DSQ_LOCAL_ON(scx_bpf_task_cpu(p)), slice_ns, 0);

@@ -42,8 +42,16 @@ const volatile struct {
 	.nr_cpus = 1,
 };
 
-/* The core takes a plain pointer; the values cannot change. */
-#define RULES ((const struct tb_rules *)&tombola_config.rules)
+/* The core takes a plain pointer. The compiler must not see whose, or it would take the values above for the last word. */
+static __always_inline const struct tb_rules *rules(void)
+{
+	const struct tb_rules *r = (const struct tb_rules *)&tombola_config.rules;
+
+	asm volatile("" : "+r"(r));
+	return r;
+}
+
+#define RULES rules()
 
 struct run_queue {
 	struct bpf_spin_lock lock;
@@ -162,10 +170,19 @@ static __always_inline u64 cpu_mask(s32 cpu)
 	return 1ull << ((u32)cpu & 63);
 }
 
+/*
+ * May a thread not leave its CPU just now? A BPF program itself keeps the current thread where it is while it runs, so of the
+ * current one the first count says nothing.
+ */
+static __always_inline bool is_bound(struct task_struct *p)
+{
+	return p->migration_disabled > (p == bpf_get_current_task_btf());
+}
+
 /* Where a thread may run, CPUs folded to 64 bits; a fold that misleads is found out when it is picked (dispatch). */
 static __always_inline u64 mask_of(struct task_struct *p)
 {
-	if (p->migration_disabled)
+	if (is_bound(p))
 		return cpu_mask(scx_bpf_task_cpu(p));
 	if ((u32)p->nr_cpus_allowed >= tombola_config.nr_cpus || tombola_config.nr_cpus > 64)
 		return ~0ull;
