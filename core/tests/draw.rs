@@ -4,7 +4,6 @@ mod machine;
 mod random;
 
 use machine::{MS, Machine, hog};
-use random::Random;
 use tombola_core::{Rules, draw_exp, limits, log2_table, mix};
 
 const ONE: f64 = (1_u64 << limits::DRAW_SHIFT) as f64;
@@ -27,7 +26,8 @@ fn the_draw_is_close_to_the_logarithm() {
     let dense = (0..1 << 20).map(|i| i * 4096 + i % 4096);
     let small = 0..100_000;
     let large = (0..100_000).map(|i| u32::MAX - i);
-    let octaves = (0..32).flat_map(|n| (0..64_u32).map(move |d| (1_u32 << n).wrapping_add(d).wrapping_sub(32)));
+    let octaves = (0..32)
+        .flat_map(|n| (0..64_u32).map(move |d| (1_u32 << n).wrapping_add(d).wrapping_sub(32)));
     let (worst, r) = dense
         .chain(small)
         .chain(large)
@@ -49,24 +49,35 @@ fn the_draw_falls_as_its_bits_rise() {
 #[test]
 fn mean_and_variance_are_one() {
     let n = 1 << 20;
-    let draws: Vec<f64> = (0..n).map(|i| draw_exp(mix(1994, i)) as f64 / ONE).collect();
+    let draws: Vec<f64> = (0..n)
+        .map(|i| draw_exp(mix(1994, i)) as f64 / ONE)
+        .collect();
     let mean = draws.iter().sum::<f64>() / f64::from(n);
     let variance = draws.iter().map(|d| (d - mean).powi(2)).sum::<f64>() / f64::from(n);
-    /* Standard errors: 1/1024 of the mean, sqrt(8)/1024 of the variance; four of each. */
+    // Standard errors: 1/1024 of the mean, sqrt(8)/1024 of the variance; four of each.
     assert!((mean - 1.0).abs() < 4.0 / 1024.0, "mean {mean}");
-    assert!((variance - 1.0).abs() < 4.0 * 8_f64.sqrt() / 1024.0, "variance {variance}");
+    assert!(
+        (variance - 1.0).abs() < 4.0 * 8_f64.sqrt() / 1024.0,
+        "variance {variance}"
+    );
 }
 
 /// The sum over classes of (seen - due)^2 / due.
 fn chi_square(seen: &[u64], due: &[f64]) -> f64 {
-    seen.iter().zip(due).map(|(&s, d)| (s as f64 - d).powi(2) / d).sum()
+    seen.iter()
+        .zip(due)
+        .map(|(&s, d)| (s as f64 - d).powi(2) / d)
+        .sum()
 }
 
 /// Wins of `tickets` in `rounds` lotteries that are held as on the kernel, each of a whole quantum.
 fn winners(tickets: &[u32], rounds: usize, seed: u64) -> Vec<usize> {
     let mut machine = Machine::new(Rules::lottery(MS), 1, seed);
     let user = machine.user(1000);
-    let leaves: Vec<u32> = tickets.iter().map(|&t| machine.ready(user, t, hog())).collect();
+    let leaves: Vec<u32> = tickets
+        .iter()
+        .map(|&t| machine.ready(user, t, hog()))
+        .collect();
     machine.go();
     let mut before: Vec<u64> = leaves.iter().map(|&l| machine.used_ns(l)).collect();
     let mut winners = Vec::new();
@@ -84,14 +95,20 @@ fn wins_are_a_lottery_s() {
     let tickets = [1, 2, 3, 4, 10, 30, 50];
     let sum = 100.0;
     let all = winners(&tickets, 100_500, 3);
-    /* All begin level and unsettled: the first draws are not yet exponential. */
+    // All begin level and unsettled: the first draws are not yet exponential.
     let wins = &all[500..];
     let mut seen = vec![0; tickets.len()];
     wins.iter().for_each(|&w| seen[w] += 1);
-    let due: Vec<f64> = tickets.iter().map(|&t| f64::from(t) / sum * wins.len() as f64).collect();
+    let due: Vec<f64> = tickets
+        .iter()
+        .map(|&t| f64::from(t) / sum * wins.len() as f64)
+        .collect();
     let chi = chi_square(&seen, &due);
     println!("chi-square of wins {chi:.2}: {seen:?}");
-    assert!(chi < 16.81, "chi-square {chi} of six degrees of freedom is beyond 1 %: {seen:?}");
+    assert!(
+        chi < 16.81,
+        "chi-square {chi} of six degrees of freedom is beyond 1 %: {seen:?}"
+    );
 }
 
 /// A fresh lottery each time: who wins next does not depend on who won.
@@ -101,12 +118,18 @@ fn a_win_does_not_change_the_next() {
     let all = winners(&tickets, 100_500, 5);
     let wins = &all[500..];
     let mut seen = vec![0; 9];
-    wins.chunks_exact(2).for_each(|w| seen[w[0] * 3 + w[1]] += 1);
+    wins.chunks_exact(2)
+        .for_each(|w| seen[w[0] * 3 + w[1]] += 1);
     let part = |k: usize| f64::from(tickets[k]) / 100.0;
-    let due: Vec<f64> = (0..9).map(|k| part(k / 3) * part(k % 3) * (wins.len() / 2) as f64).collect();
+    let due: Vec<f64> = (0..9)
+        .map(|k| part(k / 3) * part(k % 3) * (wins.len() / 2) as f64)
+        .collect();
     let chi = chi_square(&seen, &due);
     println!("chi-square of pairs {chi:.2}: {seen:?}");
-    assert!(chi < 20.09, "chi-square {chi} of eight degrees of freedom is beyond 1 %: {seen:?}");
+    assert!(
+        chi < 20.09,
+        "chi-square {chi} of eight degrees of freedom is beyond 1 %: {seen:?}"
+    );
 }
 
 /// Wins in 2000 windows of 100 quanta vary as a binomial's do.
@@ -114,10 +137,15 @@ fn a_win_does_not_change_the_next() {
 fn wins_vary_as_a_binomial_s() {
     let (n, p) = (100.0, 0.25);
     let all = winners(&[25, 75], 200_500, 11);
-    let counts: Vec<f64> =
-        all[500..].chunks_exact(100).map(|w| w.iter().filter(|&&k| k == 0).count() as f64).collect();
-    let statistic: f64 = counts.iter().map(|c| (c - n * p).powi(2) / (n * p * (1.0 - p))).sum();
-    /* Chi-square of 2000 degrees of freedom: mean 2000, deviation sqrt(4000); 2.58 deviations are 1 %, both sides. */
+    let counts: Vec<f64> = all[500..]
+        .chunks_exact(100)
+        .map(|w| w.iter().filter(|&&k| k == 0).count() as f64)
+        .collect();
+    let statistic: f64 = counts
+        .iter()
+        .map(|c| (c - n * p).powi(2) / (n * p * (1.0 - p)))
+        .sum();
+    // Chi-square of 2000 degrees of freedom: mean 2000, deviation sqrt(4000); 2.58 deviations are 1 %, both sides.
     let z = (statistic - 2000.0) / 4000_f64.sqrt();
     println!("dispersion {z:.2} deviations off");
     assert!(z.abs() < 2.58, "{z} deviations off: {statistic}");

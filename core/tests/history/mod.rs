@@ -6,7 +6,9 @@
 
 use crate::model::Model;
 use crate::random::Random;
-use tombola_core::{ACTIVE, BASE, BEST_EFFORT, Bill, Client, Economy, Kind, QUEUED, Rules, Run, limits};
+use tombola_core::{
+    ACTIVE, BASE, BEST_EFFORT, Bill, Client, Economy, Kind, QUEUED, Rules, Run, limits,
+};
 
 /// One step, not yet understood.
 #[derive(Clone, Copy, Debug)]
@@ -69,7 +71,9 @@ impl History {
         };
         history.set_clock(BASE);
         history.economy.set_pass(BEST_EFFORT, setting.clock);
-        history.model.set_pass(BEST_EFFORT, i128::from(setting.clock));
+        history
+            .model
+            .set_pass(BEST_EFFORT, i128::from(setting.clock));
         history.set_clock(BEST_EFFORT);
         history
     }
@@ -128,14 +132,27 @@ impl History {
         }
         self.check();
         let counters = self.economy.counters();
-        assert_eq!((2, 0, 0, 0), (counters.used, counters.waiting, counters.oldest, counters.newest));
-        assert_eq!(0, self.economy.client(BASE).active + self.economy.client(BASE).root);
+        assert_eq!(
+            (2, 0, 0, 0),
+            (
+                counters.used,
+                counters.waiting,
+                counters.oldest,
+                counters.newest
+            )
+        );
+        assert_eq!(
+            0,
+            self.economy.client(BASE).active + self.economy.client(BASE).root
+        );
     }
 
-    /* The state, in words. */
+    // The state, in words.
 
     fn running_on(&self, leaf: u32) -> Option<usize> {
-        self.running.iter().position(|r| r.is_some_and(|r| r.leaf == leaf))
+        self.running
+            .iter()
+            .position(|r| r.is_some_and(|r| r.leaf == leaf))
     }
 
     fn state(&self, i: u32) -> u8 {
@@ -143,19 +160,36 @@ impl History {
     }
 
     fn leaf_in(&self, state: u8, x: u32) -> Option<u32> {
-        one_of(&self.leaves.iter().copied().filter(|&l| self.state(l) == state).collect::<Vec<_>>(), x)
+        one_of(
+            &self
+                .leaves
+                .iter()
+                .copied()
+                .filter(|&l| self.state(l) == state)
+                .collect::<Vec<_>>(),
+            x,
+        )
     }
 
     /// The x-th CPU where somebody runs.
     fn busy(&self, x: u32) -> Option<(usize, Running)> {
-        let busy: Vec<_> = self.running.iter().enumerate().filter_map(|(cpu, r)| r.map(|r| (cpu, r))).collect();
+        let busy: Vec<_> = self
+            .running
+            .iter()
+            .enumerate()
+            .filter_map(|(cpu, r)| r.map(|r| (cpu, r)))
+            .collect();
         one_of(&busy, x)
     }
 
     /// Mostly every CPU; sometimes a few. Bits beyond the machine's CPUs do no harm.
     fn mask(&self, z: u64) -> u64 {
         let all = (1 << self.setting.cpus) - 1;
-        if z.is_multiple_of(4) && z >> 8 & all != 0 { z >> 8 & all } else { all | z << 32 }
+        if z.is_multiple_of(4) && z >> 8 & all != 0 {
+            z >> 8 & all
+        } else {
+            all | z << 32
+        }
     }
 
     /// From nothing over a slice's worth to seconds; once in a while more than one charge may count.
@@ -164,13 +198,13 @@ impl History {
         match z % 64 {
             0 => 0,
             1 => z % 4_000_000_000,
-            2 => 1 << (z >> 8) % 42,
+            2 => 1 << ((z >> 8) % 42),
             3..=20 => z % quantum,
             _ => quantum + z % 10_000,
         }
     }
 
-    /* Both sides do the same. */
+    // Both sides do the same.
 
     fn join(&mut self, i: u32) {
         self.economy.join(i);
@@ -201,11 +235,18 @@ impl History {
         let vnow = self.economy.client(self.economy.client(i).parent).vnow;
         self.economy.charge(i, &bill);
         self.model.charge(i, &bill);
-        let (c, p) = (self.economy.client(i), self.economy.client(self.economy.client(i).parent));
+        let (c, p) = (
+            self.economy.client(i),
+            self.economy.client(self.economy.client(i).parent),
+        );
         if p.weight != u64::from(c.tickets) {
-            let service = i128::from(c.pass.wrapping_sub(vnow) as i64) * i128::from(c.tickets) >> limits::PASS_SHIFT;
+            let lag = i128::from(c.pass.wrapping_sub(vnow) as i64);
+            let service = (lag * i128::from(c.tickets)) >> limits::PASS_SHIFT;
             let bound = i128::from(self.setting.rules.lag_ns) + 1;
-            assert!(service.abs() <= bound, "leaf {i} is {service} ns from where vnow was before its charge");
+            assert!(
+                service.abs() <= bound,
+                "leaf {i} is {service} ns from where vnow was before its charge"
+            );
         }
     }
 
@@ -218,7 +259,10 @@ impl History {
 
     fn check_pick(&mut self, mask: u64, picked: Option<u32>) {
         let Some(leaf) = picked else {
-            assert!(self.model.choice(BASE, mask).earliest.is_none(), "nobody was picked though somebody waits");
+            assert!(
+                self.model.choice(BASE, mask).earliest.is_none(),
+                "nobody was picked though somebody waits"
+            );
             return;
         };
         assert_eq!(Kind::Thread, self.model.at(leaf).kind, "{leaf} was picked");
@@ -228,12 +272,16 @@ impl History {
             let ideal = choice.ideal.or(choice.earliest);
             given_up |= ideal != Some(k);
             let allowed = ideal == Some(k) || (choice.bound && choice.earliest == Some(k));
-            assert!(allowed, "picked {k}, the model {ideal:?} (or {:?} if bound: {})", choice.earliest, choice.bound);
+            assert!(
+                allowed,
+                "picked {k}, the model {ideal:?} (or {:?} if bound: {})",
+                choice.earliest, choice.bound
+            );
         }
         self.gave_up += u64::from(given_up);
     }
 
-    /* The steps. */
+    // The steps.
 
     fn new_currency(&mut self, s: Step) {
         if self.currencies.len() >= CURRENCIES_MAX {
@@ -243,7 +291,11 @@ impl History {
         if self.economy.client(parent).depth >= 5 {
             return;
         }
-        let kind = if parent == BEST_EFFORT { Kind::User } else { Kind::Process };
+        let kind = if parent == BEST_EFFORT {
+            Kind::User
+        } else {
+            Kind::Process
+        };
         let i = self.economy.new_client(kind, parent, tickets(s.z)).unwrap();
         self.model.insert(i, kind, parent, tickets(s.z));
         self.set_clock(i);
@@ -265,7 +317,9 @@ impl History {
     }
 
     fn wake(&mut self, s: Step) {
-        let Some(leaf) = self.leaf_in(0, s.x) else { return };
+        let Some(leaf) = self.leaf_in(0, s.x) else {
+            return;
+        };
         self.now += s.z % 10_000;
         self.join(leaf);
         self.wait(leaf, self.mask(s.z));
@@ -275,24 +329,43 @@ impl History {
     }
 
     fn bill(&self, r: Running, z: u64, next_ns: u64) -> Bill {
-        Bill { used_ns: self.used(z), precharge_ns: r.precharge_ns, next_ns, seed: z }
+        Bill {
+            used_ns: self.used(z),
+            precharge_ns: r.precharge_ns,
+            next_ns,
+            seed: z,
+        }
     }
 
     fn precharge(&self) -> u64 {
-        if self.setting.cpus > 1 { self.setting.rules.quantum_ns } else { 0 }
+        if self.setting.cpus > 1 {
+            self.setting.rules.quantum_ns
+        } else {
+            0
+        }
     }
 
     /// A slice ends: settle, compare with the pick, go on or give way.
     fn tick(&mut self, s: Step) {
-        let Some((cpu, r)) = self.busy(s.x) else { return self.turn(s) };
+        let Some((cpu, r)) = self.busy(s.x) else {
+            return self.turn(s);
+        };
         let bill = self.bill(r, s.z, 0);
         self.now += bill.used_ns;
         self.charge(r.leaf, bill);
-        self.running[cpu] = Some(Running { precharge_ns: 0, ..r });
+        self.running[cpu] = Some(Running {
+            precharge_ns: 0,
+            ..r
+        });
         let best = self.pick(1 << cpu);
         let keeps = best.is_none_or(|best| {
             let keeps = self.economy.keeps(r.leaf, best);
-            assert_eq!(self.model.keeps(r.leaf, best), keeps, "does {} keep its CPU from {best}?", r.leaf);
+            assert_eq!(
+                self.model.keeps(r.leaf, best),
+                keeps,
+                "does {} keep its CPU from {best}?",
+                r.leaf
+            );
             keeps
         });
         if keeps {
@@ -306,8 +379,17 @@ impl History {
 
     fn start(&mut self, cpu: usize, leaf: u32) {
         let next_ns = self.precharge();
-        self.charge(leaf, Bill { next_ns, ..Bill::default() });
-        self.running[cpu] = Some(Running { leaf, precharge_ns: next_ns });
+        self.charge(
+            leaf,
+            Bill {
+                next_ns,
+                ..Bill::default()
+            },
+        );
+        self.running[cpu] = Some(Running {
+            leaf,
+            precharge_ns: next_ns,
+        });
     }
 
     /// A CPU, idle or just made so, looks for somebody.
@@ -325,21 +407,28 @@ impl History {
 
     fn put_off(&mut self, cpu: usize, z: u64, seed: u64) -> Option<u32> {
         let r = self.running[cpu].take()?;
-        let bill = Bill { seed, ..self.bill(r, z, 0) };
+        let bill = Bill {
+            seed,
+            ..self.bill(r, z, 0)
+        };
         self.now += bill.used_ns;
         self.charge(r.leaf, bill);
         Some(r.leaf)
     }
 
     fn sleep(&mut self, s: Step) {
-        let Some((cpu, _)) = self.busy(s.x) else { return };
+        let Some((cpu, _)) = self.busy(s.x) else {
+            return;
+        };
         let leaf = self.put_off(cpu, s.z, s.z).unwrap();
         self.leave(leaf);
     }
 
     /// A waiting leaf is killed, or stopped.
     fn cancel(&mut self, s: Step) {
-        let Some(leaf) = self.leaf_in(ACTIVE | QUEUED, s.x) else { return };
+        let Some(leaf) = self.leaf_in(ACTIVE | QUEUED, s.x) else {
+            return;
+        };
         self.withdraw(leaf);
         self.leave(leaf);
     }
@@ -350,12 +439,19 @@ impl History {
             return;
         }
         let parent = self.economy.client(r.leaf).parent;
-        let place = if s.y.is_multiple_of(3) { self.economy.client(parent).parent } else { parent };
+        let place = if s.y.is_multiple_of(3) {
+            self.economy.client(parent).parent
+        } else {
+            parent
+        };
         if place == BASE {
             return;
         }
         let child = self.new_leaf_in(place, tickets(s.z)).unwrap();
-        let run = Run { ran_ns: self.used(s.z), precharge_ns: r.precharge_ns };
+        let run = Run {
+            ran_ns: self.used(s.z),
+            precharge_ns: r.precharge_ns,
+        };
         self.economy.born(child, r.leaf, &run);
         self.model.born(child, r.leaf, &run);
         self.join(child);
@@ -363,7 +459,9 @@ impl History {
     }
 
     fn die(&mut self, s: Step) {
-        let Some(leaf) = one_of(&self.leaves, s.x) else { return };
+        let Some(leaf) = one_of(&self.leaves, s.x) else {
+            return;
+        };
         if let Some(cpu) = self.running_on(leaf) {
             self.put_off(cpu, s.z, s.z);
         }
@@ -377,19 +475,29 @@ impl History {
     }
 
     fn set_tickets(&mut self, s: Step) {
-        let all: Vec<u32> = self.leaves.iter().chain(&self.currencies).copied().collect();
+        let all: Vec<u32> = self
+            .leaves
+            .iter()
+            .chain(&self.currencies)
+            .copied()
+            .collect();
         let i = one_of(&all, s.x).unwrap();
         self.economy.set_tickets(i, tickets(s.z));
         self.model.set_tickets(i, tickets(s.z));
     }
 
     fn move_leaf(&mut self, s: Step) {
-        let Some(leaf) = one_of(&self.leaves, s.x) else { return };
+        let Some(leaf) = one_of(&self.leaves, s.x) else {
+            return;
+        };
         let to = one_of(&self.currencies, s.y).unwrap();
         if let Some(cpu) = self.running_on(leaf) {
             let r = self.running[cpu].unwrap();
             self.charge(leaf, self.bill(r, s.z, 0));
-            self.running[cpu] = Some(Running { precharge_ns: 0, ..r });
+            self.running[cpu] = Some(Running {
+                precharge_ns: 0,
+                ..r
+            });
         }
         self.economy.move_to(leaf, to);
         self.model.move_to(leaf, to);
@@ -397,18 +505,32 @@ impl History {
 
     /// A currency may move if no leaf of it is running with a precharge; to a currency at its parent's depth.
     fn move_currency(&mut self, s: Step) {
-        let Some(i) = one_of(&self.currencies[1..], s.x) else { return };
+        let Some(i) = one_of(&self.currencies[1..], s.x) else {
+            return;
+        };
         let depth = self.economy.client(self.economy.client(i).parent).depth;
-        let places: Vec<u32> =
-            self.currencies.iter().copied().filter(|&c| c != i && self.economy.client(c).depth == depth).collect();
-        let runs = self.running.iter().flatten().any(|r| self.model.line(r.leaf).contains(&i));
-        let Some(to) = one_of(&places, s.y).filter(|_| !runs) else { return };
+        let places: Vec<u32> = self
+            .currencies
+            .iter()
+            .copied()
+            .filter(|&c| c != i && self.economy.client(c).depth == depth)
+            .collect();
+        let runs = self
+            .running
+            .iter()
+            .flatten()
+            .any(|r| self.model.line(r.leaf).contains(&i));
+        let Some(to) = one_of(&places, s.y).filter(|_| !runs) else {
+            return;
+        };
         self.economy.move_to(i, to);
         self.model.move_to(i, to);
     }
 
     fn retire_currency(&mut self, s: Step) {
-        let Some(i) = one_of(&self.currencies[1..], s.x) else { return };
+        let Some(i) = one_of(&self.currencies[1..], s.x) else {
+            return;
+        };
         if self.model.children(i).next().is_none() {
             self.currencies.retain(|&c| c != i);
             self.free(i);
@@ -417,7 +539,9 @@ impl History {
 
     /// The CPUs that a waiting leaf may run on change.
     fn bind(&mut self, s: Step) {
-        let Some(leaf) = self.leaf_in(ACTIVE | QUEUED, s.x) else { return };
+        let Some(leaf) = self.leaf_in(ACTIVE | QUEUED, s.x) else {
+            return;
+        };
         self.withdraw(leaf);
         self.now += 1;
         self.wait(leaf, self.mask(s.z));
@@ -425,26 +549,58 @@ impl History {
 
     fn ask(&mut self, s: Step) {
         let (mask, patience) = (1 << (s.x % self.setting.cpus), s.z % 1_000_000);
-        assert_eq!(self.model.overdue(self.now, patience, mask), self.economy.overdue(self.now, patience, mask));
+        assert_eq!(
+            self.model.overdue(self.now, patience, mask),
+            self.economy.overdue(self.now, patience, mask)
+        );
         if let (Some(waker), Some((_, r))) = (self.leaf_in(ACTIVE | QUEUED, s.x), self.busy(s.y)) {
             self.compare_crossing(waker, r, s.z % 5_000_000);
-            assert_eq!(self.model.meet(waker, r.leaf), self.economy.meet(waker, r.leaf));
+            assert_eq!(
+                self.model.meet(waker, r.leaf),
+                self.economy.meet(waker, r.leaf)
+            );
         }
     }
 
     fn compare_crossing(&mut self, waker: u32, r: Running, ran_ns: u64) {
-        let run = Run { ran_ns, precharge_ns: r.precharge_ns };
+        let run = Run {
+            ran_ns,
+            precharge_ns: r.precharge_ns,
+        };
         let ours = i128::from(self.economy.crossing_ns(waker, r.leaf, &run));
-        assert_eq!(self.model.crossing_ns(waker, r.leaf, &run), ours, "crossing of {waker} and {}", r.leaf);
+        assert_eq!(
+            self.model.crossing_ns(waker, r.leaf, &run),
+            ours,
+            "crossing of {waker} and {}",
+            r.leaf
+        );
     }
 
-    /* What must hold after every step. */
+    // What must hold after every step.
 
     pub fn check(&self) {
         let none = self.economy.none();
-        assert_eq!((0, 0, 0, 0, 0), (none.pass, none.height, none.low_pass, none.low_mask, none.up), "none was written to");
-        assert_eq!(self.model.nodes.len(), self.economy.counters().used as usize, "clients in use");
-        assert_eq!(self.model.clamped, self.economy.counters().clamped, "clamped charges");
+        assert_eq!(
+            (0, 0, 0, 0, 0),
+            (
+                none.pass,
+                none.height,
+                none.low_pass,
+                none.low_mask,
+                none.up
+            ),
+            "none was written to"
+        );
+        assert_eq!(
+            self.model.nodes.len(),
+            self.economy.counters().used as usize,
+            "clients in use"
+        );
+        assert_eq!(
+            self.model.clamped,
+            self.economy.counters().clamped,
+            "clamped charges"
+        );
         for &i in self.model.nodes.keys() {
             self.check_client(i);
             self.check_currency(i);
@@ -458,7 +614,11 @@ impl History {
         assert_eq!(n.parent, c.parent, "parent of {i}");
         assert_eq!(n.tickets, i128::from(c.tickets), "tickets of {i}");
         assert_eq!(n.pass as u64, c.pass, "pass of {i}");
-        assert_eq!((n.used_ns as u64, n.young_ns as u64), (c.used_ns, c.young_ns), "service of {i}");
+        assert_eq!(
+            (n.used_ns as u64, n.young_ns as u64),
+            (c.used_ns, c.young_ns),
+            "service of {i}"
+        );
         if i == BASE {
             return;
         }
@@ -475,22 +635,49 @@ impl History {
     fn check_currency(&self, i: u32) {
         let c = self.economy.client(i);
         assert_eq!(self.model.weight(i), i128::from(c.weight), "weight of {i}");
-        assert_eq!(self.model.children(i).filter(|(_, n)| n.active).count(), c.active as usize, "active of {i}");
+        assert_eq!(
+            self.model.children(i).filter(|(_, n)| n.active).count(),
+            c.active as usize,
+            "active of {i}"
+        );
         assert_eq!(self.model.vnow(i) as u64, c.vnow, "vnow of {i}");
-        assert!(c.sum < c.weight.max(1), "sum {} of {i}, weight {}", c.sum, c.weight);
+        assert!(
+            c.sum < c.weight.max(1),
+            "sum {} of {i}, weight {}",
+            c.sum,
+            c.weight
+        );
         let vnow = self.model.vnow(i);
-        let sum: i128 = self.model.children(i).filter(|(_, n)| n.active).map(|(_, n)| (n.pass - vnow) * n.tickets).sum();
+        let sum: i128 = self
+            .model
+            .children(i)
+            .filter(|(_, n)| n.active)
+            .map(|(_, n)| (n.pass - vnow) * n.tickets)
+            .sum();
         assert_eq!(sum, i128::from(c.sum), "sum of {i}");
         let mut order = Vec::new();
         self.check_subtree(i, c.root, 0, &mut order);
-        let in_order = |w: &[u32]| (self.model.key(w[0]), self.model.at(w[0]).arrival) < (self.model.key(w[1]), self.model.at(w[1]).arrival);
+        let in_order = |w: &[u32]| {
+            (self.model.key(w[0]), self.model.at(w[0]).arrival)
+                < (self.model.key(w[1]), self.model.at(w[1]).arrival)
+        };
         assert!(order.windows(2).all(in_order), "order of {i}: {order:?}");
-        let queued = self.model.children(i).filter(|&(k, _)| self.model.mask(k) != 0).count();
+        let queued = self
+            .model
+            .children(i)
+            .filter(|&(k, _)| self.model.mask(k) != 0)
+            .count();
         assert_eq!(queued, order.len(), "how many wait in {i}");
     }
 
     /// Heights, links and what each node knows of its subtree; lists the nodes in order. Says (height, low_pass, low_mask).
-    fn check_subtree(&self, owner: u32, i: u32, up: u32, order: &mut Vec<u32>) -> (u8, Option<i128>, u64) {
+    fn check_subtree(
+        &self,
+        owner: u32,
+        i: u32,
+        up: u32,
+        order: &mut Vec<u32>,
+    ) -> (u8, Option<i128>, u64) {
         if i == 0 {
             return (0, None, 0);
         }
@@ -499,26 +686,50 @@ impl History {
         let left = self.check_subtree(owner, c.child[0], i, order);
         order.push(i);
         let right = self.check_subtree(owner, c.child[1], i, order);
-        assert!(left.0.abs_diff(right.0) <= 1, "{i} is out of balance: {} and {}", left.0, right.0);
+        assert!(
+            left.0.abs_diff(right.0) <= 1,
+            "{i} is out of balance: {} and {}",
+            left.0,
+            right.0
+        );
         let height = left.0.max(right.0) + 1;
-        let pass = [Some(self.model.at(i).pass), left.1, right.1].into_iter().flatten().min();
+        let pass = [Some(self.model.at(i).pass), left.1, right.1]
+            .into_iter()
+            .flatten()
+            .min();
         let mask = c.mask | left.2 | right.2;
-        assert_eq!((height, pass.unwrap() as u64, mask), (c.height, c.low_pass, c.low_mask), "subtree of {i}");
+        assert_eq!(
+            (height, pass.unwrap() as u64, mask),
+            (c.height, c.low_pass, c.low_mask),
+            "subtree of {i}"
+        );
         assert!(u32::from(height) <= limits::HEIGHT);
         (height, pass, mask)
     }
 
     fn check_waiting(&self) {
         let counters = self.economy.counters();
-        assert_eq!(self.model.waiting.len(), counters.waiting as usize, "how many wait");
+        assert_eq!(
+            self.model.waiting.len(),
+            counters.waiting as usize,
+            "how many wait"
+        );
         let (mut i, mut older) = (counters.oldest, 0);
         for &k in &self.model.waiting {
             assert_eq!(k, i, "the list of those who wait");
             let c = self.economy.client(i);
-            assert_eq!((older, self.model.at(k).waits.unwrap().1), (c.older, c.since), "{k} in the list of those who wait");
+            assert_eq!(
+                (older, self.model.at(k).waits.unwrap().1),
+                (c.older, c.since),
+                "{k} in the list of those who wait"
+            );
             (older, i) = (i, c.newer);
         }
-        assert_eq!((0, older), (i, counters.newest), "end of the list of those who wait");
+        assert_eq!(
+            (0, older),
+            (i, counters.newest),
+            "end of the list of those who wait"
+        );
     }
 }
 
@@ -535,7 +746,12 @@ fn tickets(z: u64) -> u32 {
 /// The next step of a random history.
 pub fn random_step(random: &mut Random) -> Step {
     let (a, z) = (random.next(), random.next());
-    Step { what: (a >> 56) as u8, x: a as u32 & 0xffff, y: (a >> 16) as u32 & 0xffff, z }
+    Step {
+        what: (a >> 56) as u8,
+        x: a as u32 & 0xffff,
+        y: (a >> 16) as u32 & 0xffff,
+        z,
+    }
 }
 
 /// What differs between histories, from a seed.
@@ -546,7 +762,11 @@ pub fn setting(seed: u64) -> Setting {
     let clocks = [0, 1 << 63, u64::MAX, 1 << 62, 1_000_000_000];
     let clock = clocks[random.next() as usize % clocks.len()];
     Setting {
-        rules: if lottery { Rules::lottery(quantum_ns) } else { Rules::stride(quantum_ns) },
+        rules: if lottery {
+            Rules::lottery(quantum_ns)
+        } else {
+            Rules::stride(quantum_ns)
+        },
         cpus: 1 + (random.next() % 8) as u32,
         clock: clock.wrapping_sub(random.next() % (1 << 40)),
         leaves: [4, 12, 40, 80][random.next() as usize % 4],

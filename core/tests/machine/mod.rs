@@ -96,7 +96,9 @@ impl Machine {
     }
 
     pub fn user(&mut self, tickets: u32) -> u32 {
-        self.economy.new_client(Kind::User, BEST_EFFORT, tickets).unwrap()
+        self.economy
+            .new_client(Kind::User, BEST_EFFORT, tickets)
+            .unwrap()
     }
 
     /// A task in `currency`; it wakes when the machine goes on.
@@ -160,14 +162,20 @@ impl Machine {
 
     /// The next event before `end`, if there is one.
     pub fn step(&mut self, end: u64) -> bool {
-        let Some((&(at, serial), &event)) = self.events.first_key_value().filter(|((at, _), _)| *at < end) else {
+        let Some((&(at, serial), &event)) = self
+            .events
+            .first_key_value()
+            .filter(|((at, _), _)| *at < end)
+        else {
             return false;
         };
         self.events.remove(&(at, serial));
         self.now = at;
         match event {
             Event::Wake(task) => self.wake(task),
-            Event::Cpu(cpu, serial) if self.cpus[cpu].is_some_and(|r| r.serial == serial) => self.cpu_ends(cpu),
+            Event::Cpu(cpu, serial) if self.cpus[cpu].is_some_and(|r| r.serial == serial) => {
+                self.cpu_ends(cpu)
+            }
             Event::Cpu(..) => {}
         }
         true
@@ -178,8 +186,17 @@ impl Machine {
         self.events.insert((time, self.serial), event);
     }
 
-    fn new_task(&mut self, currency: u32, tickets: u32, program: Program, parent: Option<usize>) -> usize {
-        let leaf = self.economy.new_client(Kind::Thread, currency, tickets).expect("a client");
+    fn new_task(
+        &mut self,
+        currency: u32,
+        tickets: u32,
+        program: Program,
+        parent: Option<usize>,
+    ) -> usize {
+        let leaf = self
+            .economy
+            .new_client(Kind::Thread, currency, tickets)
+            .expect("a client");
         let task = Task {
             leaf,
             program,
@@ -198,7 +215,9 @@ impl Machine {
     }
 
     fn running_on(&self, task: usize) -> Option<usize> {
-        self.cpus.iter().position(|r| r.is_some_and(|r| r.task == task))
+        self.cpus
+            .iter()
+            .position(|r| r.is_some_and(|r| r.task == task))
     }
 
     fn wake(&mut self, task: usize) {
@@ -213,8 +232,13 @@ impl Machine {
 
     fn challenge(&mut self, leaf: u32, cpu: usize) {
         let r = self.cpus[cpu].unwrap();
-        let run = Run { ran_ns: self.now - r.since, precharge_ns: r.precharge_ns };
-        let crossing_ns = self.economy.crossing_ns(leaf, self.tasks[r.task].leaf, &run);
+        let run = Run {
+            ran_ns: self.now - r.since,
+            precharge_ns: r.precharge_ns,
+        };
+        let crossing_ns = self
+            .economy
+            .crossing_ns(leaf, self.tasks[r.task].leaf, &run);
         if crossing_ns == 0 {
             self.cut(cpu, self.now);
         } else if crossing_ns != limits::NEVER {
@@ -224,7 +248,9 @@ impl Machine {
 
     /// The slice on `cpu` ends at `end`, if not before.
     fn cut(&mut self, cpu: usize, end: u64) {
-        let Some(mut r) = self.cpus[cpu].filter(|r| end <= r.end) else { return };
+        let Some(mut r) = self.cpus[cpu].filter(|r| end <= r.end) else {
+            return;
+        };
         r.end = end;
         self.cpus[cpu] = Some(r);
         self.plan(cpu);
@@ -236,7 +262,10 @@ impl Machine {
         let r = self.cpus[cpu].unwrap();
         let burst_end = self.now + self.tasks[r.task].left_ns;
         self.at(r.end.min(burst_end), Event::Cpu(cpu, self.serial + 1));
-        self.cpus[cpu] = Some(Running { serial: self.serial, ..r });
+        self.cpus[cpu] = Some(Running {
+            serial: self.serial,
+            ..r
+        });
     }
 
     fn catch_up(&mut self, cpu: usize) {
@@ -249,9 +278,18 @@ impl Machine {
     fn settle(&mut self, cpu: usize, next_ns: u64) {
         let r = self.cpus[cpu].unwrap();
         let seed = self.random.next();
-        let bill = Bill { used_ns: self.now - r.since, precharge_ns: r.precharge_ns, next_ns, seed };
+        let bill = Bill {
+            used_ns: self.now - r.since,
+            precharge_ns: r.precharge_ns,
+            next_ns,
+            seed,
+        };
         self.economy.charge(self.tasks[r.task].leaf, &bill);
-        self.cpus[cpu] = Some(Running { since: self.now, precharge_ns: next_ns, ..r });
+        self.cpus[cpu] = Some(Running {
+            since: self.now,
+            precharge_ns: next_ns,
+            ..r
+        });
     }
 
     /// A burst or a slice ends.
@@ -263,7 +301,7 @@ impl Machine {
                 return self.dispatch(cpu);
             }
         }
-        /* A fork may have cut the slice meanwhile. */
+        // A fork may have cut the slice meanwhile.
         if self.cpus[cpu].unwrap().end > self.now {
             return self.plan(cpu);
         }
@@ -300,7 +338,14 @@ impl Machine {
         let end = self.now + quantum_ns;
         self.slices += 1;
         self.tasks[task].cpu = cpu;
-        self.cpus[cpu] = Some(Running { task, since: self.now, seen: self.now, end, precharge_ns: 0, serial: 0 });
+        self.cpus[cpu] = Some(Running {
+            task,
+            since: self.now,
+            seen: self.now,
+            end,
+            precharge_ns: 0,
+            serial: 0,
+        });
         if self.cpus.len() > 1 {
             self.settle(cpu, quantum_ns);
         }
@@ -342,11 +387,17 @@ impl Machine {
 
     fn fork(&mut self, cpu: usize, task: usize, program: Program) {
         let (leaf, r) = (self.tasks[task].leaf, self.cpus[cpu].unwrap());
-        let (parent, tickets) = (self.economy.client(leaf).parent, self.economy.client(leaf).tickets);
+        let (parent, tickets) = (
+            self.economy.client(leaf).parent,
+            self.economy.client(leaf).tickets,
+        );
         let child = self.new_task(parent, tickets, program, Some(task));
         self.tasks[task].child = Some(child);
         self.tasks[task].children += 1;
-        let run = Run { ran_ns: self.now - r.since, precharge_ns: r.precharge_ns };
+        let run = Run {
+            ran_ns: self.now - r.since,
+            precharge_ns: r.precharge_ns,
+        };
         self.economy.born(self.tasks[child].leaf, leaf, &run);
         self.tasks[child].cpu = cpu;
         self.wake(child);
@@ -354,9 +405,16 @@ impl Machine {
 
     /// What it owes goes to its youngest child if that lives, else to its parent.
     fn exit(&mut self, task: usize) {
-        let (leaf, parent, child) = (self.tasks[task].leaf, self.tasks[task].parent, self.tasks[task].child);
+        let (leaf, parent, child) = (
+            self.tasks[task].leaf,
+            self.tasks[task].parent,
+            self.tasks[task].child,
+        );
         self.tasks[task].alive = false;
-        if let Some(heir) = child.filter(|&c| self.tasks[c].alive).or(parent.filter(|&p| self.tasks[p].alive)) {
+        if let Some(heir) = child
+            .filter(|&c| self.tasks[c].alive)
+            .or(parent.filter(|&p| self.tasks[p].alive))
+        {
             self.economy.died(leaf, self.tasks[heir].leaf);
         }
         self.by_leaf.remove(&leaf);

@@ -50,7 +50,13 @@ fn scaled(ns: u64, tickets: i128) -> i128 {
 
 impl Model {
     pub fn new(rules: Rules) -> Self {
-        let mut model = Self { rules, nodes: BTreeMap::new(), waiting: Vec::new(), clamped: 0, arrivals: 0 };
+        let mut model = Self {
+            rules,
+            nodes: BTreeMap::new(),
+            waiting: Vec::new(),
+            clamped: 0,
+            arrivals: 0,
+        };
         model.insert(BASE, Kind::Base, 0, 1000);
         model.insert(BEST_EFFORT, Kind::BestEffort, BASE, 1000);
         model
@@ -70,7 +76,10 @@ impl Model {
             used_ns: 0,
             young_ns: 0,
         };
-        assert!(self.nodes.insert(i, node).is_none(), "{i} was handed out twice");
+        assert!(
+            self.nodes.insert(i, node).is_none(),
+            "{i} was handed out twice"
+        );
     }
 
     pub fn remove(&mut self, i: u32) {
@@ -86,7 +95,10 @@ impl Model {
     }
 
     pub fn children(&self, i: u32) -> impl Iterator<Item = (u32, &Node)> {
-        self.nodes.iter().filter(move |(_, n)| n.parent == i).map(|(&k, n)| (k, n))
+        self.nodes
+            .iter()
+            .filter(move |(_, n)| n.parent == i)
+            .map(|(&k, n)| (k, n))
     }
 
     /// From `i` up to the client of base.
@@ -100,7 +112,10 @@ impl Model {
     }
 
     pub fn weight(&self, i: u32) -> i128 {
-        self.children(i).filter(|(_, n)| n.active).map(|(_, n)| n.tickets).sum()
+        self.children(i)
+            .filter(|(_, n)| n.active)
+            .map(|(_, n)| n.tickets)
+            .sum()
     }
 
     pub fn vnow(&self, i: u32) -> i128 {
@@ -108,7 +123,11 @@ impl Model {
         if weight == 0 {
             return self.at(i).idle_vnow;
         }
-        let sum: i128 = self.children(i).filter(|(_, n)| n.active).map(|(_, n)| n.tickets * n.pass).sum();
+        let sum: i128 = self
+            .children(i)
+            .filter(|(_, n)| n.active)
+            .map(|(_, n)| n.tickets * n.pass)
+            .sum();
         sum.div_euclid(weight)
     }
 
@@ -116,13 +135,20 @@ impl Model {
     pub fn mask(&self, i: u32) -> u64 {
         match self.at(i).waits {
             Some((mask, _)) => mask,
-            None => self.children(i).map(|(k, _)| self.mask(k)).fold(0, |a, b| a | b),
+            None => self
+                .children(i)
+                .map(|(k, _)| self.mask(k))
+                .fold(0, |a, b| a | b),
         }
     }
 
     pub fn key(&self, i: u32) -> i128 {
         let n = self.at(i);
-        if self.rules.lottery == 1 { n.pass } else { n.pass + scaled(self.rules.quantum_ns, n.tickets) }
+        if self.rules.lottery == 1 {
+            n.pass
+        } else {
+            n.pass + scaled(self.rules.quantum_ns, n.tickets)
+        }
     }
 
     fn arrive(&mut self, i: u32) {
@@ -137,7 +163,8 @@ impl Model {
 
     fn bounded(&self, i: u32, pass: i128, behind_ns: u64, ahead_ns: u64) -> i128 {
         let (n, vnow) = (self.at(i), self.vnow(self.at(i).parent));
-        pass.max(vnow - scaled(behind_ns, n.tickets)).min(vnow + scaled(ahead_ns, n.tickets))
+        pass.max(vnow - scaled(behind_ns, n.tickets))
+            .min(vnow + scaled(ahead_ns, n.tickets))
     }
 
     pub fn join(&mut self, i: u32) {
@@ -167,7 +194,11 @@ impl Model {
     }
 
     pub fn wait(&mut self, i: u32, mask: u64, now: u64) {
-        let fresh: Vec<u32> = self.line(i).into_iter().filter(|&k| self.mask(k) == 0).collect();
+        let fresh: Vec<u32> = self
+            .line(i)
+            .into_iter()
+            .filter(|&k| self.mask(k) == 0)
+            .collect();
         fresh.into_iter().for_each(|k| self.arrive(k));
         self.node(i).waits = Some((mask, now));
         self.waiting.push(i);
@@ -179,14 +210,23 @@ impl Model {
     }
 
     pub fn charge(&mut self, i: u32, bill: &Bill) {
-        for (k, depth) in self.line(i).into_iter().rev().zip(1..).collect::<Vec<_>>().into_iter().rev() {
+        for (k, depth) in self
+            .line(i)
+            .into_iter()
+            .rev()
+            .zip(1..)
+            .collect::<Vec<_>>()
+            .into_iter()
+            .rev()
+        {
             let (tickets, parent) = (self.at(k).tickets, self.at(k).parent);
             let draw = match self.rules.lottery {
                 1 => i128::from(draw_exp(mix(bill.seed, depth))),
                 _ => 1 << limits::DRAW_SHIFT,
             };
             let used = i128::from(bill.used_ns.min(limits::CHARGE_MAX_NS));
-            let mut pass = self.at(k).pass + (used * draw >> (limits::DRAW_SHIFT - limits::PASS_SHIFT)) / tickets;
+            let mut pass = self.at(k).pass
+                + ((used * draw) >> (limits::DRAW_SHIFT - limits::PASS_SHIFT)) / tickets;
             pass += scaled(bill.next_ns, tickets) - scaled(bill.precharge_ns, tickets);
             if self.weight(parent) != tickets {
                 let bounded = self.bounded(k, pass, self.rules.lag_ns, self.rules.lag_ns);
@@ -203,9 +243,18 @@ impl Model {
 
     pub fn choice(&self, owner: u32, mask: u64) -> Choice {
         let vnow = self.vnow(owner);
-        let waiting: Vec<u32> = self.children(owner).map(|(k, _)| k).filter(|&k| self.mask(k) != 0).collect();
-        let allowed = waiting.iter().copied().filter(|&k| self.mask(k) & mask != 0);
-        let eligible = allowed.clone().filter(|&k| self.rules.lottery == 1 || self.at(k).pass <= vnow);
+        let waiting: Vec<u32> = self
+            .children(owner)
+            .map(|(k, _)| k)
+            .filter(|&k| self.mask(k) != 0)
+            .collect();
+        let allowed = waiting
+            .iter()
+            .copied()
+            .filter(|&k| self.mask(k) & mask != 0);
+        let eligible = allowed
+            .clone()
+            .filter(|&k| self.rules.lottery == 1 || self.at(k).pass <= vnow);
         let order = |&k: &u32| (self.key(k), self.at(k).arrival);
         Choice {
             ideal: eligible.min_by_key(order),
@@ -215,15 +264,24 @@ impl Model {
     }
 
     pub fn overdue(&self, now: u64, patience_ns: u64, mask: u64) -> Option<u32> {
-        let late = |&&k: &&u32| now as i128 - i128::from(self.at(k).waits.unwrap().1) >= i128::from(patience_ns);
-        self.waiting.iter().take(4).take_while(late).copied().find(|&k| self.at(k).waits.unwrap().0 & mask != 0)
+        let late = |&&k: &&u32| {
+            now as i128 - i128::from(self.at(k).waits.unwrap().1) >= i128::from(patience_ns)
+        };
+        self.waiting
+            .iter()
+            .take(4)
+            .take_while(late)
+            .copied()
+            .find(|&k| self.at(k).waits.unwrap().0 & mask != 0)
     }
 
     /// The clients of one currency that `a` and `b` are, or are below.
     pub fn meet(&self, a: u32, b: u32) -> (u32, u32) {
         let (a, b) = (self.line(a), self.line(b));
         let pairs = || a.iter().flat_map(|&x| b.iter().map(move |&y| (x, y)));
-        pairs().find(|&(x, y)| self.at(x).parent == self.at(y).parent).unwrap()
+        pairs()
+            .find(|&(x, y)| self.at(x).parent == self.at(y).parent)
+            .unwrap()
     }
 
     pub fn keeps(&self, held: u32, best: u32) -> bool {
@@ -250,7 +308,11 @@ impl Model {
             until = vnow.min(self.key(w) - scaled(self.rules.quantum_ns, runner.tickets));
             eligible_ns = ((waker.pass - vnow).max(0) >> limits::PASS_SHIFT) * self.weight(parent);
         }
-        let loses_ns = if stands < until { ((until - stands) * runner.tickets >> limits::PASS_SHIFT) + 1 } else { 0 };
+        let loses_ns = if stands < until {
+            (((until - stands) * runner.tickets) >> limits::PASS_SHIFT) + 1
+        } else {
+            0
+        };
         loses_ns.max(eligible_ns)
     }
 
@@ -263,13 +325,8 @@ impl Model {
         self.set_pass(i, pass);
     }
 
-    /// All who wait at or below `i`, with their CPUs and since when.
-    fn waiters(&self, i: u32) -> u64 {
-        self.mask(i)
-    }
-
     pub fn move_to(&mut self, i: u32, parent: u32) {
-        let (old, active, waited) = (self.at(i).parent, self.at(i).active, self.waiters(i) != 0);
+        let (old, active, waited) = (self.at(i).parent, self.at(i).active, self.mask(i) != 0);
         if active {
             self.leave(i);
         }
@@ -278,10 +335,14 @@ impl Model {
         let node = self.node(i);
         node.pass = pass;
         node.young_ns = 0;
-        /* Parentless for a moment, to see which of the new currencies nobody waits in. */
+        // Parentless for a moment, to see in which of the new currencies nobody waits.
         node.parent = u32::MAX;
         if waited {
-            let mut fresh: Vec<u32> = self.line(parent).into_iter().filter(|&k| self.mask(k) == 0).collect();
+            let mut fresh: Vec<u32> = self
+                .line(parent)
+                .into_iter()
+                .filter(|&k| self.mask(k) == 0)
+                .collect();
             fresh.push(i);
             fresh.into_iter().for_each(|k| self.arrive(k));
         }
@@ -292,7 +353,9 @@ impl Model {
     }
 
     fn child_of(&self, parent: u32, i: u32) -> Option<u32> {
-        self.line(i).into_iter().find(|&k| self.at(k).parent == parent)
+        self.line(i)
+            .into_iter()
+            .find(|&k| self.at(k).parent == parent)
     }
 
     pub fn born(&mut self, child: u32, forker: u32, run: &Run) {
@@ -305,13 +368,19 @@ impl Model {
     }
 
     pub fn died(&mut self, i: u32, heir: u32) {
-        let Some(s) = self.child_of(self.at(i).parent, heir) else { return };
+        let Some(s) = self.child_of(self.at(i).parent, heir) else {
+            return;
+        };
         if s == i {
             return;
         }
         let young = self.at(i).young_ns.max(0);
         let limit = i128::from(limits::YOUNG_NS);
-        let owed = if young <= limit { young } else { (2 * limit - young).max(0) };
+        let owed = if young <= limit {
+            young
+        } else {
+            (2 * limit - young).max(0)
+        };
         let h = self.at(s);
         let pass = h.pass + scaled(owed as u64, h.tickets);
         let bounded = self.bounded(s, pass, self.rules.lag_ns, self.rules.lag_ns);
