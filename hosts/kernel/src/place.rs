@@ -66,6 +66,7 @@ impl Drop for Place {
         remove_pins();
         let _ = umount2(PIN_DIR, MntFlags::empty());
         let _ = fs::remove_dir(PIN_DIR);
+        let _ = fs::remove_file(TRACE_LOCK);
         let _ = fs::remove_file(PID_FILE);
     }
 }

@@ -16,7 +16,8 @@ use std::time::Duration;
 /// time; and the reader does not wake for each record, which would itself be a draw to be recorded.
 const LOOK_EVERY: Duration = Duration::from_millis(50);
 
-/// Gives each draw to `each`, from now on, until that breaks or `stop`, asked after every look, says so.
+/// Gives each draw to `each`, from now on, until that breaks or `stop`, asked after every look, says so. Fails when the
+/// scheduler ends meanwhile.
 pub fn follow(
     mut each: impl FnMut(&Draw) -> ControlFlow<()>,
     mut stop: impl FnMut() -> bool,
@@ -44,11 +45,16 @@ pub fn follow(
     })
     .map_err(unreadable)?;
     let ring = ring.build().map_err(unreadable)?;
-    while !ended.get() && !stop() {
+    loop {
         ring.consume().map_err(unreadable)?;
+        if stop() || ended.get() {
+            return Ok(());
+        }
+        if !sched_ext::state()?.is_tombola() {
+            return Err(sched_ext::not_running());
+        }
         std::thread::sleep(LOOK_EVERY);
     }
-    Ok(())
 }
 
 // What a reader that was killed had not read.

@@ -1,0 +1,153 @@
+//! The C headers: they compile as a strict compiler wants it, and Rust's side of the ABI agrees with them.
+
+use std::fmt::Write;
+use std::mem::offset_of;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+use tombola_kernel::abi::{self, Call, Draw, Node, Op, Tree, info, kind};
+
+const FLAGS: [&str; 5] = ["-std=c11", "-Wall", "-Wextra", "-Wconversion", "-Werror"];
+
+fn source(path: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join(path)
+}
+
+fn compile(program: &Path, out: &Path) -> Output {
+    Command::new("gcc")
+        .args(FLAGS)
+        .args(["-D_GNU_SOURCE", "-I"])
+        .arg(source("include"))
+        .arg("-isystem")
+        .arg(source("../../core/include"))
+        .arg("-o")
+        .arg(out)
+        .arg(program)
+        .output()
+        .expect("gcc is needed for this test: make deps")
+}
+
+fn assert_compiles(program: &Path, out: &Path) {
+    let output = compile(program, out);
+    let messages = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{messages}");
+}
+
+fn scratch(name: &str) -> PathBuf {
+    Path::new(env!("CARGO_TARGET_TMPDIR")).join(name)
+}
+
+/// Expressions of C, and the same in Rust.
+fn pairs() -> Vec<(&'static str, usize)> {
+    let mut pairs = constants();
+    pairs.extend(operations());
+    pairs.extend(layouts());
+    pairs
+}
+
+fn constants() -> Vec<(&'static str, usize)> {
+    vec![
+        ("TOMBOLA_ABI", abi::ABI as usize),
+        ("TOMBOLA_TICKETS_MIN", abi::TICKETS_MIN as usize),
+        ("TOMBOLA_TICKETS_MAX", abi::TICKETS_MAX as usize),
+        ("TOMBOLA_TICKETS_DEFAULT", abi::TICKETS_DEFAULT as usize),
+        ("TOMBOLA_BASE_TICKETS_MIN", abi::BASE_TICKETS_MIN as usize),
+        ("TOMBOLA_BASE_TICKETS_MAX", abi::BASE_TICKETS_MAX as usize),
+        (
+            "TOMBOLA_BASE_TICKETS_DEFAULT",
+            abi::BASE_TICKETS_DEFAULT as usize,
+        ),
+        ("TOMBOLA_QUANTUM_PARTS", abi::QUANTUM_PARTS),
+        ("TOMBOLA_TREE_NODES", abi::TREE_NODES),
+        ("TOMBOLA_COUNTERS", abi::COUNTERS.len()),
+        ("sizeof(TOMBOLA_RUN_DIR) - 1", abi::RUN_DIR.len()),
+        ("sizeof(TOMBOLA_PIN_DIR) - 1", abi::PIN_DIR.len()),
+        ("sizeof(TOMBOLA_PIN_CALL) - 1", abi::PIN_CALL.len()),
+        ("sizeof(TOMBOLA_PIN_TREE) - 1", abi::PIN_TREE.len()),
+        ("TB_KIND_BASE", kind::BASE as usize),
+        ("TB_KIND_BEST_EFFORT", kind::BEST_EFFORT as usize),
+        ("TB_KIND_USER", kind::USER as usize),
+        ("TB_KIND_PROCESS", kind::PROCESS as usize),
+        ("TB_KIND_THREAD", kind::THREAD as usize),
+    ]
+}
+
+fn operations() -> Vec<(&'static str, usize)> {
+    vec![
+        ("TOMBOLA_INFO", Op::Info as usize),
+        ("TOMBOLA_GET_TICKETS", Op::GetTickets as usize),
+        ("TOMBOLA_SET_TICKETS", Op::SetTickets as usize),
+        ("TOMBOLA_GET_BASE_TICKETS", Op::GetBaseTickets as usize),
+        ("TOMBOLA_SET_BASE_TICKETS", Op::SetBaseTickets as usize),
+        ("TOMBOLA_GET_WINS", Op::GetWins as usize),
+        ("TOMBOLA_GET_QUANTUM_USE", Op::GetQuantumUse as usize),
+        ("TOMBOLA_GET_COUNTER", Op::GetCounter as usize),
+        ("TOMBOLA_INFO_ABI", info::ABI),
+        ("TOMBOLA_INFO_POLICY", info::POLICY),
+        ("TOMBOLA_INFO_QUANTUM_NS", info::QUANTUM_NS),
+        ("TOMBOLA_INFO_CPUS", info::CPUS),
+        ("TOMBOLA_INFO_CLIENTS", info::CLIENTS),
+        ("TOMBOLA_INFO_WAITING", info::WAITING),
+        ("TOMBOLA_INFO_USERS", info::USERS),
+        ("TOMBOLA_INFO_NOW_NS", info::NOW_NS),
+    ]
+}
+
+macro_rules! layout {
+    ($c:ident, $rust:ident: $($field:ident)*) => {
+        vec![
+            (concat!("sizeof(struct ", stringify!($c), ")"), size_of::<$rust>()),
+            $((concat!("offsetof(struct ", stringify!($c), ", ", stringify!($field), ")"), offset_of!($rust, $field)),)*
+        ]
+    };
+}
+
+fn layouts() -> Vec<(&'static str, usize)> {
+    [
+        layout!(tombola_call, Call: op id value out),
+        layout!(tombola_tree, Tree: from count node),
+        layout!(tombola_node, Node: index parent kind id tickets active clients tgid used_ns wins weight reserved),
+        layout!(tombola_draw, Draw: at_ns ran_ns cpu tid tgid uid tickets draw_tickets base_value_ppm compensation_ppm
+            kept preempted),
+    ]
+    .concat()
+}
+
+#[test]
+fn both_sides_of_the_abi_agree() {
+    let mut text =
+        String::from("#include <stddef.h>\n#include <tombola/order.h>\n#include \"tombola.h\"\n");
+    for (expression, value) in pairs() {
+        writeln!(
+            text,
+            "_Static_assert({expression} == {value}, \"{expression}\");"
+        )
+        .unwrap();
+    }
+    text.push_str("int main(void) { return 0; }\n");
+    let program = scratch("abi.c");
+    std::fs::write(&program, text).unwrap();
+    assert_compiles(&program, &scratch("abi"));
+}
+
+#[test]
+fn counters_are_shown_by_the_names_that_the_header_gives_them() {
+    let header = std::fs::read_to_string(source("include/tombola_abi.h")).unwrap();
+    let names: Vec<String> = header
+        .lines()
+        .filter_map(|line| line.trim().strip_prefix("TOMBOLA_COUNT_"))
+        .filter_map(|line| Some(line.split_once(',')?.0.to_lowercase()))
+        .collect();
+    assert_eq!(names, abi::COUNTERS);
+}
+
+#[test]
+fn a_c_program_uses_the_calls_and_is_told_when_tombola_is_not_running() {
+    let out = scratch("calls");
+    assert_compiles(&source("tests/c/calls.c"), &out);
+    if Path::new(abi::PIN_CALL).exists() {
+        return; // what it then does is tried in the virtual machine
+    }
+    let output = Command::new(out).output().unwrap();
+    assert_eq!(output.status.code(), Some(3));
+    assert!(String::from_utf8_lossy(&output.stderr).contains("not running"));
+}
