@@ -358,3 +358,51 @@ fn a_short_nap_costs_nothing_in_a_lottery() {
         assert!((share - 0.5).abs() <= 0.005, "{share}");
     }
 }
+
+/// On several CPUs: users in proportion, nappers beside hogs, handfuls of children beside hogs.
+#[test]
+fn several_cpus_share_as_one_does() {
+    for cpus in [2, 4] {
+        for quantum in [1, 2, 4] {
+            let whole = |m: &Machine| m.now * cpus as u64;
+            let mut m = Machine::new(Rules::stride(quantum * MS), cpus, 1);
+            let users = [1000, 2000, 3000].map(|tickets| m.user(tickets));
+            for user in users {
+                (0..2 * cpus).for_each(|_| drop(m.task(user, 100, hog())));
+            }
+            m.run_for(10 * SECOND);
+            for (user, due) in users.into_iter().zip([1.0 / 6.0, 1.0 / 3.0, 0.5]) {
+                let share = share(&m, user, 0, whole(&m));
+                assert!(
+                    (share - due).abs() < 0.002,
+                    "{cpus} CPUs, quantum {quantum} ms: {share}, due {due}"
+                );
+            }
+
+            let mut m = Machine::new(Rules::stride(quantum * MS), cpus, 2);
+            let user = m.user(1000);
+            let leaves: Vec<u32> = (0..=cpus)
+                .map(|_| m.task(user, 100, napper(3 * MS, MS / 10, true)))
+                .collect();
+            (0..=cpus).for_each(|_| drop(m.task(user, 100, hog())));
+            m.run_for(10 * SECOND);
+            let napping: f64 = leaves.iter().map(|&l| share(&m, l, 0, whole(&m))).sum();
+            assert!(
+                (napping - 0.5).abs() < 0.005,
+                "{cpus} CPUs, quantum {quantum} ms: nappers have {napping}"
+            );
+
+            let mut m = Machine::new(Rules::stride(quantum * MS), cpus, 3);
+            let user = m.user(1000);
+            let hogs: Vec<u32> = (0..cpus).map(|_| m.task(user, 100, hog())).collect();
+            m.task(user, 100, forker(4, 5 * MS));
+            m.run_for(10 * SECOND);
+            let hogs: f64 = hogs.iter().map(|&l| share(&m, l, 0, whole(&m))).sum();
+            let due = cpus as f64 / (cpus + 1) as f64;
+            assert!(
+                (hogs - due).abs() < 0.02,
+                "{cpus} CPUs, quantum {quantum} ms: hogs have {hogs}, due {due}"
+            );
+        }
+    }
+}
