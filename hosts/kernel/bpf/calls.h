@@ -146,7 +146,42 @@ int tombola_call(struct tombola_call *call)
 	return (int)ret;
 }
 
-/* Nodes from tree->from on, as many as fit. Without the lock: each field is whole, the picture is of no single moment. */
+/* The first client in use from i on; TB_NONE, which counts as free itself, at the end. */
+static __noinline u32 used_from(struct tb_queue *q, u32 i)
+{
+	tb_loop(TB_CLIENTS) {
+		if (i >= q->fresh)
+			return TB_NONE;
+		if (tb_at(q, i)->kind != TB_KIND_FREE)
+			break;
+		i++;
+	}
+	return i < q->fresh ? i : TB_NONE;
+}
+
+static __always_inline void describe(struct tombola_node *node, struct tb_queue *q, u32 i)
+{
+	struct tb_client *c = tb_at(q, i);
+	struct seat *seat = seat_of(i);
+
+	node->index = i;
+	node->parent = c->parent;
+	node->kind = c->kind;
+	node->id = seat->id;
+	node->tickets = c->tickets;
+	node->active = c->state & TB_ACTIVE;
+	node->clients = c->active;
+	node->tgid = seat->tgid;
+	node->used_ns = c->used_ns;
+	node->wins = seat->wins;
+	node->weight = c->weight;
+	node->reserved = 0;
+}
+
+/*
+ * Nodes from tree->from on, as many as fit. Without the lock: each field is whole, the picture is of no single moment. The
+ * loop is unrolled because kernels before 7 let a program write to its context at constant offsets only.
+ */
 SEC("syscall")
 int tombola_tree(struct tombola_tree *tree)
 {
@@ -155,33 +190,16 @@ int tombola_tree(struct tombola_tree *tree)
 
 	if (!rq || !running)
 		return -ENODEV;
-	i = tree->from;
-	tb_loop(TB_CLIENTS) {
-		struct tb_client *c = tb_at(&rq->economy, i);
-		struct seat *seat = seat_of(i);
-		struct tombola_node *node;
-
-		if (i >= rq->economy.fresh || n >= TOMBOLA_TREE_NODES)
-			break;
-		if (i && c->kind != TB_KIND_FREE) {
-			node = &tree->node[n & (TOMBOLA_TREE_NODES - 1)];
-			node->index = i;
-			node->parent = c->parent;
-			node->kind = c->kind;
-			node->id = seat->id;
-			node->tickets = c->tickets;
-			node->active = c->state & TB_ACTIVE;
-			node->clients = c->active;
-			node->tgid = seat->tgid;
-			node->used_ns = c->used_ns;
-			node->wins = seat->wins;
-			node->weight = c->weight;
-			node->reserved = 0;
-			n++;
+	i = used_from(&rq->economy, tree->from);
+#pragma clang loop unroll(full)
+	for (u32 k = 0; k < TOMBOLA_TREE_NODES; k++) {
+		if (i) {
+			describe(&tree->node[k], &rq->economy, i);
+			n = k + 1;
+			i = used_from(&rq->economy, i + 1);
 		}
-		i++;
 	}
 	tree->count = n;
-	tree->from = i < rq->economy.fresh ? i : 0;
+	tree->from = i;
 	return 0;
 }
