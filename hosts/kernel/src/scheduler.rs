@@ -78,7 +78,7 @@ pub struct Running {
     // Dropped in this order: detach, free, remove the files.
     link: Option<Link>,
     skeleton: MainSkel<'static>,
-    _place: Place,
+    place: Place,
     signals: SigSet,
 }
 
@@ -100,7 +100,7 @@ pub fn start(options: &Options) -> Result<Running> {
     let mut running = Running {
         link: Some(link),
         skeleton,
-        _place: place,
+        place,
         signals,
     };
     running.pin()?;
@@ -128,8 +128,8 @@ impl Running {
         progs.tombola_tree.pin(abi::PIN_TREE).map_err(refused)?;
         maps.draws.pin(PIN_DRAWS).map_err(refused)?;
         maps.data_trace.pin(PIN_SWITCH).map_err(refused)?;
-        self._place.publish(abi::PIN_CALL)?;
-        self._place.publish(abi::PIN_TREE)
+        self.place.publish(abi::PIN_CALL)?;
+        self.place.publish(abi::PIN_TREE)
     }
 
     fn ejection(&self) -> Option<End> {

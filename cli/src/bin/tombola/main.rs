@@ -27,7 +27,7 @@ use tombola_kernel::scheduler::{hold_signals, is_signalled};
     after_help = "\
 Exit status: 0 done; 1 refused or not running; 2 wrongly called.
 
-If a machine no longer answers: SysRq-S gives it back to the kernel's own scheduler. So does ending `tombola start` in
+If a machine no longer answers: Alt-SysRq-Shift-S gives it back to the kernel's own scheduler. So does ending `tombola start` in
 whatever way, and the kernel itself does it if a thread that wants to run has not run for 30 seconds."
 )]
 struct Args {
