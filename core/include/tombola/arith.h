@@ -51,12 +51,6 @@ TB_INLINE u64 tb_bounded(u64 pass, u64 vnow, u64 behind, u64 ahead)
 	return tb_min_pass(tb_max_pass(pass, vnow - behind), vnow + ahead);
 }
 
-/* Where a child starts: where its parent stands now, with what it has just run, but with no credit. */
-TB_INLINE u64 tb_newborn_pass(u64 parent_settled, u64 vnow)
-{
-	return tb_max_pass(parent_settled, vnow);
-}
-
 /*
  * Which part of a dead child's service its parent answers for. All of it for a child that was a mere errand; a child
  * that consumed more and more stood on its own and was charged on its own: from TB_YOUNG_NS on the part shrinks to

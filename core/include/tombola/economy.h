@@ -36,7 +36,7 @@
  * `credit_ns` of its service. So debts are paid by waiting whether asleep or not, and a nap neither loses nor earns more
  * than what the client was entitled to meanwhile, up to the credit.
  *
- * Forking. A child starts where its parent stands, charged up to this moment, and never before vnow; when it dies, its
+ * Forking. A child starts where its parent stands, charged up to this moment; when it dies, its
  * parent answers for what it consumed since (tb_returned_ns). So a chain of forks, fork-and-wait and handfuls of children
  * are all as one client.
  *
@@ -199,7 +199,7 @@ TB_INLINE u32 tb_order_follow(struct tb_queue *q, u32 i)
 	if (mask == c->mask)
 		return 0;
 	c->mask = mask;
-	tb_order_mend(q, c->parent, i);
+	tb_order_mend(q, c->parent, i, 0);
 	return 1;
 }
 
@@ -513,7 +513,7 @@ TB_FN u32 tb_born(struct tb_queue *q, u32 child, u32 forker, const struct tb_run
 
 	if (!s)
 		return 0;
-	c->pass = tb_newborn_pass(tb_projected(tb_at(q, s), run), tb_at(q, c->parent)->vnow);
+	c->pass = tb_projected(tb_at(q, s), run);
 	/* The present run is in the child's place already and not yet charged: it must not be answered for twice. */
 	tb_at(q, s)->young_ns = 0 - run->ran_ns;
 	return 0;

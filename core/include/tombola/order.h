@@ -143,21 +143,27 @@ TB_FN u32 tb_order_rotate(struct tb_queue *q, u32 owner, u32 n, u32 side)
 	return k;
 }
 
-/* From n up to the root: refresh, and restore the balance. Stops where nothing changes any more. */
-TB_FN u32 tb_order_mend(struct tb_queue *q, u32 owner, u32 n)
+/*
+ * From n up to the root: refresh, and restore the balance. Stops where nothing changes any more, but not below `through`.
+ */
+TB_FN u32 tb_order_mend(struct tb_queue *q, u32 owner, u32 n, u32 through)
 {
 	tb_loop(TB_HEIGHT + 1) {
 		struct tb_client *c = tb_at(q, n);
-		u32 changed, side, k;
+		u32 changed, side, k, turns;
 		u8 left, right;
 
 		if (!n)
 			break;
-		changed = tb_order_refresh(q, n);
+		changed = tb_order_refresh(q, n) | through;
+		if (n == through)
+			through = 0;
 		left = tb_at(q, c->child[0])->height;
 		right = tb_at(q, c->child[1])->height;
-		if (left > right + 1 || right > left + 1) {
-			side = right > left; /* the heavy side */
+		turns = left > right + 1 || right > left + 1;
+		if (turns) {
+			/* The heavy side is lifted; if it is its inner child that is heavy, that one is lifted above it first. */
+			side = right > left;
 			k = *tb_child(c, side);
 			if (tb_at(q, *tb_child(tb_at(q, k), !side))->height > tb_at(q, *tb_child(tb_at(q, k), side))->height)
 				tb_order_rotate(q, owner, k, side);
@@ -193,42 +199,39 @@ TB_FN u32 tb_order_insert(struct tb_queue *q, u32 owner, u32 i)
 		tb_at(q, owner)->root = i;
 	else
 		*tb_child(tb_at(q, up), side) = i;
-	return tb_order_mend(q, owner, up);
+	return tb_order_mend(q, owner, up, 0);
 }
 
 TB_FN u32 tb_order_remove(struct tb_queue *q, u32 owner, u32 i)
 {
 	struct tb_client *c = tb_at(q, i);
-	u32 up = c->up, l = c->child[0], r = c->child[1], next, from;
+	u32 up = c->up, l = c->child[0], r = c->child[1], heir = l ? l : r, from = up, through = 0;
 
-	if (!l || !r) {
-		tb_order_replace(q, owner, up, i, l ? l : r);
-		return tb_order_mend(q, owner, up);
+	if (l && r) {
+		/* Both sides: the next in order, the leftmost of the right side, takes i's place. */
+		heir = r;
+		tb_loop(TB_HEIGHT) {
+			if (!tb_at(q, heir)->child[0])
+				break;
+			heir = tb_at(q, heir)->child[0];
+		}
+		from = heir;
+		if (heir != r) {
+			from = tb_at(q, heir)->up;
+			tb_order_replace(q, owner, from, heir, tb_at(q, heir)->child[1]);
+			tb_at(q, heir)->child[1] = r;
+			tb_at(q, r)->up = heir;
+		}
+		tb_at(q, heir)->child[0] = l;
+		tb_at(q, l)->up = heir;
+		/* It says what i said of the subtree, so that mending sees whether that changed; and mending must come by here. */
+		tb_at(q, heir)->height = c->height;
+		tb_at(q, heir)->low_pass = c->low_pass;
+		tb_at(q, heir)->low_mask = c->low_mask;
+		through = heir;
 	}
-	/* Both sides: the next in order, the leftmost of the right side, takes i's place. */
-	next = r;
-	tb_loop(TB_HEIGHT) {
-		if (!tb_at(q, next)->child[0])
-			break;
-		next = tb_at(q, next)->child[0];
-	}
-	from = next;
-	if (next != r) {
-		from = tb_at(q, next)->up;
-		tb_order_replace(q, owner, from, next, tb_at(q, next)->child[1]);
-		tb_at(q, next)->child[1] = r;
-		tb_at(q, r)->up = next;
-	}
-	tb_at(q, next)->child[0] = l;
-	tb_at(q, l)->up = next;
-	tb_order_replace(q, owner, up, i, next);
-	/* next says what i said of the subtree, so that mending sees whether it changed; from may stop short of it. */
-	tb_at(q, next)->height = c->height;
-	tb_at(q, next)->low_pass = c->low_pass;
-	tb_at(q, next)->low_mask = c->low_mask;
-	if (from != next)
-		tb_order_mend(q, owner, from);
-	return tb_order_mend(q, owner, next);
+	tb_order_replace(q, owner, up, i, heir);
+	return tb_order_mend(q, owner, from, through);
 }
 
 /*

@@ -47,7 +47,7 @@ s32 BPF_STRUCT_OPS(tombola_select_cpu, struct task_struct *p, s32 prev_cpu, u64 
  * A thread begins to wait while `runner` has the CPU it woke on: take the CPU away, or plan for when the newcomer will be
  * the better choice. 0: leave it; 1: take it away now; 2: the slice's end moved.
  */
-static __always_inline u32 challenge(struct tb_queue *q, u32 waker, struct cpu *c, u64 now)
+static __noinline u32 challenge(struct tb_queue *q, u32 waker, struct cpu *c, u64 now)
 {
 	struct tb_run run;
 	u64 crossing_ns;
@@ -70,13 +70,21 @@ static __always_inline u32 challenge(struct tb_queue *q, u32 waker, struct cpu *
 	return 2;
 }
 
+/* Under the lock. Who waits already is enqueued again when the CPUs it may run on change. */
+static __noinline u32 begin_to_wait(struct tb_queue *q, u32 leaf, u64 mask, u64 now)
+{
+	tb_join(q, RULES, leaf);
+	tb_withdraw(q, leaf);
+	return tb_wait(q, leaf, mask, now);
+}
+
 void BPF_STRUCT_OPS(tombola_enqueue, struct task_struct *p, u64 enq_flags)
 {
 	struct task *t = task_of(p);
 	struct run_queue *rq;
 	u64 mask, now;
 	s32 cpu = scx_bpf_task_cpu(p), idle;
-	u32 verdict = 0;
+	u32 verdict, leaf;
 	struct cpu *c = cpu_of(cpu);
 
 	if (!t || !t->client || !(rq = queue_of(t->queue))) {
@@ -85,16 +93,12 @@ void BPF_STRUCT_OPS(tombola_enqueue, struct task_struct *p, u64 enq_flags)
 			   enq_flags | (enq_flags & SCX_ENQ_WAKEUP ? SCX_ENQ_PREEMPT : 0));
 		return;
 	}
-	if (t->uid != uid_of(p))
-		rehome(t, uid_of(p));
 	mask = mask_of(p);
 	now = scx_bpf_now();
+	leaf = t->client;
 	bpf_spin_lock(&rq->lock);
-	tb_join(&rq->economy, RULES, t->client);
-	if (tb_at(&rq->economy, t->client)->state & TB_QUEUED)
-		tb_withdraw(&rq->economy, t->client);
-	tb_wait(&rq->economy, t->client, mask, now);
-	verdict = challenge(&rq->economy, t->client, c, now);
+	begin_to_wait(&rq->economy, leaf, mask, now);
+	verdict = challenge(&rq->economy, leaf, c, now);
 	bpf_spin_unlock(&rq->lock);
 
 	if (tombola_config.nr_cpus > 1) {
@@ -148,55 +152,90 @@ static __always_inline void hand_over(u32 leaf, s32 cpu, u64 slice_ns)
 	scx_bpf_dsq_insert(p, TB_DSQ_LOCAL, slice_ns, 0);
 }
 
+/* Who has the CPU and could go on, measured into c->due; TB_NONE: nobody. */
+static __noinline u32 holder(struct task_struct *prev, struct cpu *c)
+{
+	struct task *t;
+
+	c->due.used_ns = 0;
+	if (!(prev->scx.flags & SCX_TASK_QUEUED) || !(t = task_of(prev)))
+		return TB_NONE;
+	measure(prev, t, &c->due);
+	return t->client;
+}
+
+/*
+ * Under the lock: settle who held the CPU, draw, and charge the winner in advance. Who is to have the CPU, TB_NONE if nobody
+ * may; with DRAW_OVERDUE if out of turn. The holder, and the best of who wait, may be TB_NONE: no operation minds.
+ */
+#define DRAW_OVERDUE (1ull << 32)
+
+static __noinline u64 draw(struct tb_queue *q, struct cpu *c, u32 held, u64 now, u64 mask)
+{
+	struct settlement nothing = {};
+	u64 overdue = 0;
+	u32 best;
+
+	settle(q, held, &c->due, 0);
+	best = tb_overdue(q, now, tombola_config.patience_ns, mask);
+	if (best)
+		overdue = DRAW_OVERDUE;
+	else
+		best = tb_pick(q, RULES, mask);
+	if (held && (!best || (!overdue && tb_keeps(q, RULES, held, best))))
+		best = held;
+	c->drawn = best;
+	best = *(volatile u32 *)&c->drawn; /* the verifier need not follow how it came about */
+	tb_withdraw(q, best);
+	settle(q, best, &nothing, precharge_ns());
+	return best | overdue;
+}
+
+/* The CPU stays where it is: a new slice. */
+static __always_inline void keep(s32 cpu, struct task_struct *p, struct tb_queue *q, u64 now, u64 slice_ns)
+{
+	struct task *t = task_of(p);
+	struct cpu *c = cpu_of(cpu);
+
+	if (!t)
+		return;
+	count(TOMBOLA_COUNT_KEEPS);
+	note_use(q, t);
+	if (trace_on)
+		trace_run(p, t, q, 1);
+	seat_of(process_of(q, t->client))->wins++;
+	t->slice_ns = slice_ns;
+	t->sliced_ns = 0;
+	begin(c, t->client, now, slice_ns);
+	task_set_slice(p, slice_ns);
+	if (slice_ns < SLICE_ALONE_NS)
+		slice_timer_wind(cpu, c, now);
+}
+
 void BPF_STRUCT_OPS(tombola_dispatch, s32 cpu, struct task_struct *prev)
 {
-	struct task *t = NULL;
 	struct run_queue *rq = queue_of(0);
-	struct tb_queue *q;
-	struct settlement s = {}, nothing = {};
-	u64 now, slice_ns, mask = cpu_mask(cpu);
-	u32 best, overdue, held = TB_NONE;
+	struct cpu *c = cpu_of(cpu);
+	u64 now = scx_bpf_now(), drawn;
+	u32 held = prev ? holder(prev, c) : TB_NONE, waiting;
 
 	if (!rq)
 		return;
-	q = &rq->economy;
-	if (prev && (prev->scx.flags & SCX_TASK_QUEUED) && (t = task_of(prev)) && t->client) {
-		held = t->client;
-		measure(prev, t, &s);
-	}
-	now = scx_bpf_now();
 	bpf_spin_lock(&rq->lock);
-	overdue = tb_overdue(q, now, tombola_config.patience_ns, mask);
-	if (held)
-		settle(q, held, &s, 0);
-	best = overdue ? overdue : tb_pick(q, RULES, mask);
-	if (held && (!best || (!overdue && tb_keeps(q, RULES, held, best)))) {
-		slice_ns = slice_for(q->waiting);
-		settle(q, held, &nothing, precharge_ns());
-		note_use(q, t);
-		seat_of(process_of(q, held))->wins++;
-		bpf_spin_unlock(&rq->lock);
-		if (trace_on)
-			trace_run(prev, t, q, 1);
-		t->slice_ns = slice_ns;
-		t->sliced_ns = 0;
-		begin(cpu_of(cpu), held, now, slice_ns);
-		task_set_slice(prev, slice_ns);
-		if (slice_ns < SLICE_ALONE_NS)
-			slice_timer_wind(cpu, cpu_of(cpu), now);
-		count(TOMBOLA_COUNT_KEEPS);
-		return;
-	}
-	if (!best) {
-		bpf_spin_unlock(&rq->lock);
-		return;
-	}
-	tb_withdraw(q, best);
-	slice_ns = overdue ? SLICE_OVERDUE_NS : slice_for(q->waiting + (held ? 1 : 0));
-	settle(q, best, &nothing, precharge_ns());
+	drawn = draw(&rq->economy, c, held, now, cpu_mask(cpu));
+	waiting = rq->economy.waiting;
 	bpf_spin_unlock(&rq->lock);
-	count(overdue ? TOMBOLA_COUNT_OVERDUE : TOMBOLA_COUNT_DRAWS);
-	hand_over(best, cpu, slice_ns);
+	if (!(u32)drawn)
+		return;
+	if ((u32)drawn == held && prev) {
+		keep(cpu, prev, &rq->economy, now, slice_for(waiting));
+	} else if (drawn & DRAW_OVERDUE) {
+		count(TOMBOLA_COUNT_OVERDUE);
+		hand_over((u32)drawn, cpu, SLICE_OVERDUE_NS);
+	} else {
+		count(TOMBOLA_COUNT_DRAWS);
+		hand_over((u32)drawn, cpu, slice_for(waiting + !!held));
+	}
 }
 
 void BPF_STRUCT_OPS(tombola_running, struct task_struct *p)
@@ -212,6 +251,8 @@ void BPF_STRUCT_OPS(tombola_running, struct task_struct *p)
 		c->leaf = TB_NONE;
 		return;
 	}
+	if (t->uid != uid_of(p))
+		rehome(t, uid_of(p));
 	state = tb_at(&rq->economy, t->client)->state;
 	if (state != TB_ACTIVE) {
 		/* It was not drawn: an idle CPU took it at once, or a real-time task had interrupted it. */

@@ -4,7 +4,7 @@
  *
  *   thread of a new process   a leaf beside its parent's, in its user's currency, with the tickets of the parent's process
  *   second thread             its process becomes a currency in the leaf's place, both threads are leaves in it
- *   setuid                    seen when the thread is next enqueued: it, or its process, moves to the other user
+ *   setuid                    seen when the thread next gets a CPU: it, or its process, moves to the other user
  *   exit                      the parent answers for the service that a mere errand consumed (economy.h, Forking)
  */
 #pragma once

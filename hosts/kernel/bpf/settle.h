@@ -8,11 +8,6 @@
 #pragma once
 #include "state.h"
 
-struct settlement {
-	u64 used_ns;
-	u64 seed;
-};
-
 /* Before taking the lock: how much has run, and the random bits. */
 static __always_inline void measure(struct task_struct *p, struct task *t, struct settlement *s)
 {
