@@ -59,9 +59,7 @@ static __always_inline s64 call_base_tickets(struct tombola_call *call, struct r
 	user = user_of(uid);
 	if (!user)
 		return -ENOSPC;
-	bpf_spin_lock(&rq->lock);
-	tb_set_tickets(&rq->economy, RULES, user, (u32)tickets);
-	bpf_spin_unlock(&rq->lock);
+	step_set_tickets(0, user, (u32)tickets);
 	return 0;
 }
 
@@ -100,9 +98,7 @@ static __always_inline s64 call_process(struct tombola_call *call, struct run_qu
 		return -ERANGE;
 	if (!may_nice() && p->cred->uid.val != caller_uid() && p->cred->euid.val != caller_uid())
 		return -EPERM;
-	bpf_spin_lock(&rq->lock);
-	tb_set_tickets(&rq->economy, RULES, client, (u32)tickets);
-	bpf_spin_unlock(&rq->lock);
+	step_set_tickets(0, client, (u32)tickets);
 	return 0;
 }
 

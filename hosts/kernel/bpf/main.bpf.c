@@ -19,6 +19,7 @@
  * affinity or class changes, it exits). The kernel then drops the insertion and enqueues it again, which lets it wait again.
  */
 #include "state.h"
+#include "steps.h"
 #include "settle.h"
 #include "slice.h"
 #include "people.h"
@@ -43,51 +44,15 @@ s32 BPF_STRUCT_OPS(tombola_select_cpu, struct task_struct *p, s32 prev_cpu, u64 
 	return cpu;
 }
 
-/*
- * A thread begins to wait while `runner` has the CPU it woke on: take the CPU away, or plan for when the newcomer will be
- * the better choice. 0: leave it; 1: take it away now; 2: the slice's end moved.
- */
-static __noinline u32 challenge(struct tb_queue *q, u32 waker, struct cpu *c, u64 now)
-{
-	struct tb_run run;
-	u64 crossing_ns;
-
-	if (!c->leaf || c->leaf == waker || !(tb_at(q, c->leaf)->state & TB_ACTIVE))
-		return 0;
-	run.ran_ns = now - c->since_ns;
-	run.precharge_ns = seat_of(c->leaf)->precharge_ns;
-	crossing_ns = tb_crossing_ns(q, RULES, waker, c->leaf, &run);
-	if (!crossing_ns)
-		return 1;
-	/* Nobody waited before: the slice was for a thread alone. */
-	if (crossing_ns > tombola_config.rules.quantum_ns)
-		crossing_ns = tombola_config.rules.quantum_ns;
-	if (crossing_ns < SLICE_MIN_NS)
-		crossing_ns = SLICE_MIN_NS;
-	if ((s64)(c->end_ns - now - crossing_ns) <= 0)
-		return 0;
-	c->end_ns = now + crossing_ns;
-	return 2;
-}
-
-/* Under the lock. Who waits already is enqueued again when the CPUs it may run on change. */
-static __noinline u32 begin_to_wait(struct tb_queue *q, u32 leaf, u64 mask, u64 now)
-{
-	tb_join(q, RULES, leaf);
-	tb_withdraw(q, leaf);
-	return tb_wait(q, leaf, mask, now);
-}
-
 void BPF_STRUCT_OPS(tombola_enqueue, struct task_struct *p, u64 enq_flags)
 {
 	struct task *t = task_of(p);
-	struct run_queue *rq;
 	u64 mask, now;
 	s32 cpu = scx_bpf_task_cpu(p), idle;
-	u32 verdict, leaf;
+	u32 verdict;
 	struct cpu *c = cpu_of(cpu);
 
-	if (!t || !t->client || !(rq = queue_of(t->queue))) {
+	if (!t || !t->client) {
 		/* The kernel's own threads wait for nobody; one that burns CPU time takes turns at its slices' ends. */
 		scx_bpf_dsq_insert(p, TB_DSQ_LOCAL, tombola_config.rules.quantum_ns,
 			   enq_flags | (enq_flags & SCX_ENQ_WAKEUP ? SCX_ENQ_PREEMPT : 0));
@@ -95,11 +60,7 @@ void BPF_STRUCT_OPS(tombola_enqueue, struct task_struct *p, u64 enq_flags)
 	}
 	mask = mask_of(p);
 	now = scx_bpf_now();
-	leaf = t->client;
-	bpf_spin_lock(&rq->lock);
-	begin_to_wait(&rq->economy, leaf, mask, now);
-	verdict = challenge(&rq->economy, leaf, c, now);
-	bpf_spin_unlock(&rq->lock);
+	verdict = step_wait(t->queue, t->client, mask, now, cpu);
 
 	if (tombola_config.nr_cpus > 1) {
 		idle = scx_bpf_pick_idle_cpu(p->cpus_ptr, 0);
@@ -108,10 +69,10 @@ void BPF_STRUCT_OPS(tombola_enqueue, struct task_struct *p, u64 enq_flags)
 			return;
 		}
 	}
-	if (verdict == 1) {
+	if (verdict == CHALLENGE_WON) {
 		count(TOMBOLA_COUNT_PREEMPTIONS);
 		scx_bpf_kick_cpu(cpu, SCX_KICK_PREEMPT);
-	} else if (verdict == 2) {
+	} else if (verdict == CHALLENGE_LATER) {
 		count(TOMBOLA_COUNT_CUTS);
 		/* Timers are wound on their own CPU only; elsewhere the running thread is decided on anew, and its slice too. */
 		if (cpu == (s32)bpf_get_smp_processor_id() && !tombola_config.tick_slices)
@@ -152,43 +113,15 @@ static __always_inline void hand_over(u32 leaf, s32 cpu, u64 slice_ns)
 	scx_bpf_dsq_insert(p, TB_DSQ_LOCAL, slice_ns, 0);
 }
 
-/* Who has the CPU and could go on, measured into c->due; TB_NONE: nobody. */
-static __noinline u32 holder(struct task_struct *prev, struct cpu *c)
+/* Who has the CPU and could go on, settled; TB_NONE: nobody. */
+static __noinline u32 holder(struct task_struct *prev)
 {
 	struct task *t;
 
-	c->due.used_ns = 0;
-	if (!(prev->scx.flags & SCX_TASK_QUEUED) || !(t = task_of(prev)))
+	if (!(prev->scx.flags & SCX_TASK_QUEUED) || !(t = task_of(prev)) || !t->client)
 		return TB_NONE;
-	measure(prev, t, &c->due);
+	settle(prev, t, 0);
 	return t->client;
-}
-
-/*
- * Under the lock: settle who held the CPU, draw, and charge the winner in advance. Who is to have the CPU, TB_NONE if nobody
- * may; with DRAW_OVERDUE if out of turn. The holder, and the best of who wait, may be TB_NONE: no operation minds.
- */
-#define DRAW_OVERDUE (1ull << 32)
-
-static __noinline u64 draw(struct tb_queue *q, struct cpu *c, u32 held, u64 now, u64 mask)
-{
-	struct settlement nothing = {};
-	u64 overdue = 0;
-	u32 best;
-
-	settle(q, held, &c->due, 0);
-	best = tb_overdue(q, now, tombola_config.patience_ns, mask);
-	if (best)
-		overdue = DRAW_OVERDUE;
-	else
-		best = tb_pick(q, RULES, mask);
-	if (held && (!best || (!overdue && tb_keeps(q, RULES, held, best))))
-		best = held;
-	c->drawn = best;
-	best = *(volatile u32 *)&c->drawn; /* the verifier need not follow how it came about */
-	tb_withdraw(q, best);
-	settle(q, best, &nothing, precharge_ns());
-	return best | overdue;
 }
 
 /* The CPU stays where it is: a new slice. */
@@ -215,26 +148,25 @@ static __always_inline void keep(s32 cpu, struct task_struct *p, struct tb_queue
 void BPF_STRUCT_OPS(tombola_dispatch, s32 cpu, struct task_struct *prev)
 {
 	struct run_queue *rq = queue_of(0);
-	struct cpu *c = cpu_of(cpu);
 	u64 now = scx_bpf_now(), drawn;
-	u32 held = prev ? holder(prev, c) : TB_NONE, waiting;
+	u32 held = prev ? holder(prev) : TB_NONE, winner, waiting;
 
 	if (!rq)
 		return;
-	bpf_spin_lock(&rq->lock);
-	drawn = draw(&rq->economy, c, held, now, cpu_mask(cpu));
-	waiting = rq->economy.waiting;
-	bpf_spin_unlock(&rq->lock);
-	if (!(u32)drawn)
+	drawn = step_draw(0, held, now, cpu_mask(cpu));
+	winner = (u32)drawn;
+	if (!winner)
 		return;
-	if ((u32)drawn == held && prev) {
+	step_settle(0, winner, 0, 0, precharge_ns());
+	waiting = rq->economy.waiting;
+	if (winner == held && prev) {
 		keep(cpu, prev, &rq->economy, now, slice_for(waiting));
 	} else if (drawn & DRAW_OVERDUE) {
 		count(TOMBOLA_COUNT_OVERDUE);
-		hand_over((u32)drawn, cpu, SLICE_OVERDUE_NS);
+		hand_over(winner, cpu, SLICE_OVERDUE_NS);
 	} else {
 		count(TOMBOLA_COUNT_DRAWS);
-		hand_over((u32)drawn, cpu, slice_for(waiting + !!held));
+		hand_over(winner, cpu, slice_for(waiting + !!held));
 	}
 }
 
@@ -257,10 +189,7 @@ void BPF_STRUCT_OPS(tombola_running, struct task_struct *p)
 	if (state != TB_ACTIVE) {
 		/* It was not drawn: an idle CPU took it at once, or a real-time task had interrupted it. */
 		count(TOMBOLA_COUNT_STRAYS);
-		bpf_spin_lock(&rq->lock);
-		tb_withdraw(&rq->economy, t->client);
-		tb_join(&rq->economy, RULES, t->client);
-		bpf_spin_unlock(&rq->lock);
+		step_join(t->queue, t->client);
 	}
 	now = scx_bpf_now();
 	t->exec_ns = p->se.sum_exec_runtime;
@@ -279,29 +208,22 @@ void BPF_STRUCT_OPS(tombola_stopping, struct task_struct *p, bool runnable)
 	struct task *t = task_of(p), *parent_task;
 	struct task_struct *parent;
 	struct run_queue *rq;
-	struct settlement s;
 	u32 parent_leaf = TB_NONE;
 
 	c->leaf = TB_NONE;
 	if (!t || !t->client || !(rq = queue_of(t->queue)))
 		return;
-	measure(p, t, &s);
-	if (p->flags & PF_EXITING) {
+	settle(p, t, 0);
+	if (t->sliced_ns)
+		note_use(&rq->economy, t);
+	if (!runnable)
+		step_leave(t->queue, t->client);
+	if (!runnable && (p->flags & PF_EXITING)) {
 		parent = p->real_parent;
 		if (parent && (parent_task = task_of(parent)))
 			parent_leaf = parent_task->client;
+		bequeath(t, parent_leaf);
 	}
-	bpf_spin_lock(&rq->lock);
-	settle(&rq->economy, t->client, &s, 0);
-	if (t->sliced_ns)
-		note_use(&rq->economy, t);
-	if (!runnable) {
-		tb_withdraw(&rq->economy, t->client);
-		tb_leave(&rq->economy, t->client);
-	}
-	if ((p->flags & PF_EXITING) && !runnable)
-		bequeath(&rq->economy, t->client, parent_leaf);
-	bpf_spin_unlock(&rq->lock);
 	if (trace_on && t->sliced_ns)
 		trace_run(p, t, &rq->economy, 0);
 	t->slice_ns = 0;
@@ -314,12 +236,8 @@ void BPF_STRUCT_OPS(tombola_quiescent, struct task_struct *p, u64 deq_flags)
 
 	if (!t || !t->client || !(rq = queue_of(t->queue)))
 		return;
-	if (!tb_at(&rq->economy, t->client)->state)
-		return;
-	bpf_spin_lock(&rq->lock);
-	tb_withdraw(&rq->economy, t->client);
-	tb_leave(&rq->economy, t->client);
-	bpf_spin_unlock(&rq->lock);
+	if (tb_at(&rq->economy, t->client)->state)
+		step_leave(t->queue, t->client);
 }
 
 s32 BPF_STRUCT_OPS(tombola_init_task, struct task_struct *p, struct scx_init_task_args *args)

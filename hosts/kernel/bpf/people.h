@@ -21,16 +21,11 @@ static __always_inline u32 uid_of(struct task_struct *p)
 /* The currency of a user, made when the uid is first seen. Two CPUs may see it at once: the loser gives its own back. */
 static __noinline u32 user_of(u32 uid)
 {
-	struct run_queue *rq = queue_of(0);
 	u32 *known = bpf_map_lookup_elem(&users, &uid), made;
 
 	if (known)
 		return *known;
-	if (!rq)
-		return TB_NONE;
-	bpf_spin_lock(&rq->lock);
-	made = tb_new(&rq->economy, TB_KIND_USER, TB_BEST_EFFORT, TB_BASE_TICKETS_DEFAULT);
-	bpf_spin_unlock(&rq->lock);
+	made = step_new(0, TB_KIND_USER, TB_BEST_EFFORT, TB_BASE_TICKETS_DEFAULT);
 	if (!made)
 		return TB_NONE;
 	seat_of(made)->id = uid;
@@ -39,9 +34,7 @@ static __noinline u32 user_of(u32 uid)
 		__sync_fetch_and_add(&nr_users, 1);
 		return made;
 	}
-	bpf_spin_lock(&rq->lock);
-	tb_free(&rq->economy, made);
-	bpf_spin_unlock(&rq->lock);
+	step_free(0, made);
 	known = bpf_map_lookup_elem(&users, &uid);
 	return known ? *known : TB_NONE;
 }
@@ -56,43 +49,48 @@ static __always_inline void seat_init(u32 client, u32 id, u32 tgid, u32 members)
 	seat->members = members;
 }
 
-/* Under the lock: the process of `leaf`, its only thread, becomes a currency, with the leaf in it. */
-static __always_inline u32 process_from(struct tb_queue *q, u32 leaf, u32 tgid)
+/* The process of `leaf`, its only thread, becomes a currency, with the leaf in it. */
+static __always_inline u32 process_from(u32 queue, u32 leaf, u32 tgid)
 {
-	struct tb_client *c = tb_at(q, leaf);
-	struct settlement nothing = {};
-	u32 process = tb_new(q, TB_KIND_PROCESS, c->parent, c->tickets);
-	u64 precharged = seat_of(leaf)->precharge_ns;
+	struct run_queue *rq = queue_of(queue);
+	struct seat *seat = seat_of(leaf);
+	u64 precharged = seat->precharge_ns;
+	struct tb_client *c, *made;
+	u32 process;
 
+	if (!rq)
+		return TB_NONE;
+	c = tb_at(&rq->economy, leaf);
+	process = step_new(queue, TB_KIND_PROCESS, c->parent, c->tickets);
 	if (!process)
 		return TB_NONE;
 	seat_init(process, tgid, tgid, 1);
-	seat_of(process)->wins = seat_of(leaf)->wins;
-	__builtin_memcpy(seat_of(process)->left, seat_of(leaf)->left, sizeof(seat_of(leaf)->left));
-	settle(q, leaf, &nothing, 0);
-	tb_at(q, process)->pass = c->pass;
-	tb_at(q, process)->used_ns = c->used_ns;
-	tb_move(q, RULES, leaf, process);
-	tb_set_tickets(q, RULES, leaf, TB_TICKETS_DEFAULT);
-	settle(q, leaf, &nothing, precharged);
+	seat_of(process)->wins = seat->wins;
+	__builtin_memcpy(seat_of(process)->left, seat->left, sizeof(seat->left));
+	step_settle(queue, leaf, 0, 0, 0);
+	made = tb_at(&rq->economy, process);
+	bpf_spin_lock(&rq->lock);
+	made->pass = c->pass;
+	made->used_ns = c->used_ns;
+	bpf_spin_unlock(&rq->lock);
+	step_move(queue, leaf, process);
+	step_set_tickets(queue, leaf, TB_TICKETS_DEFAULT);
+	step_settle(queue, leaf, 0, 0, precharged);
 	return process;
 }
 
 /* Where a new thread of p's belongs, given a thread that was there before: its process as a currency, or its user. */
-static __noinline u32 parent_for(struct task_struct *p, struct task *t, struct task *before)
+static __always_inline u32 parent_for(struct task_struct *p, struct task *t, struct task *before)
 {
-	struct run_queue *rq = queue_of(t->queue);
 	u32 tgid = t->tgid, *known, process = TB_NONE;
 
-	if (p->tgid == p->pid || !rq)
+	if (p->tgid == p->pid)
 		return user_of(t->uid);
 	known = bpf_map_lookup_elem(&processes, &tgid);
 	if (known)
 		return *known;
 	if (before && before->tgid == tgid && before->client) {
-		bpf_spin_lock(&rq->lock);
-		process = process_from(&rq->economy, before->client, tgid);
-		bpf_spin_unlock(&rq->lock);
+		process = process_from(t->queue, before->client, tgid);
 		if (process)
 			bpf_map_update_elem(&processes, &tgid, &process, BPF_NOEXIST);
 	}
@@ -160,53 +158,50 @@ static __always_inline s32 arrive(struct task_struct *p, struct task *t, struct 
 }
 
 /* The thread's uid is not the one it was placed by: it goes to the other user, with its whole process if that has more threads. */
-static __noinline int rehome(struct task *t, u32 uid)
+static __always_inline int rehome(struct task *t, u32 uid)
 {
 	struct run_queue *rq = queue_of(t->queue);
-	struct settlement nothing = {};
-	u32 user = user_of(uid), who;
+	u32 user = user_of(uid);
 	u64 precharged;
 
 	t->uid = uid;
 	if (!rq || !user || !t->client)
 		return 0;
 	count(TOMBOLA_COUNT_REHOMED);
-	bpf_spin_lock(&rq->lock);
-	who = process_of(&rq->economy, t->client);
-	if (tb_at(&rq->economy, who)->parent != user) {
-		precharged = seat_of(t->client)->precharge_ns;
-		settle(&rq->economy, t->client, &nothing, 0);
-		tb_move(&rq->economy, RULES, who, user);
-		settle(&rq->economy, t->client, &nothing, precharged);
-	}
-	bpf_spin_unlock(&rq->lock);
+	precharged = seat_of(t->client)->precharge_ns;
+	step_settle(t->queue, t->client, 0, 0, 0);
+	step_move(t->queue, process_of(&rq->economy, t->client), user);
+	step_settle(t->queue, t->client, 0, 0, precharged);
 	return 0;
 }
 
 /*
- * Under the lock: the thread is dying. For what its process consumed since it last forked, the child it forked answers, as
- * the next link of a chain, or else `parent`, who may wait for it.
+ * The thread is dying. For what its process consumed since it last forked, the child it forked answers, as the next link of
+ * a chain, or else `parent`, who may wait for it.
  */
-static __always_inline void bequeath(struct tb_queue *q, u32 leaf, u32 parent)
+static __always_inline void bequeath(struct task *t, u32 parent)
 {
-	u32 process = process_of(q, leaf);
-	struct seat *seat = seat_of(process);
+	struct run_queue *rq = queue_of(t->queue);
+	struct seat *seat;
+	u32 process;
 
-	if (process != leaf && seat->members > 1)
+	if (!rq)
 		return;
-	if (seat->child && seat_of(seat->child)->id == seat->child_tid && tb_at(q, seat->child)->kind == TB_KIND_THREAD)
+	process = process_of(&rq->economy, t->client);
+	seat = seat_of(process);
+	if (process != t->client && seat->members > 1)
+		return;
+	if (seat->child && seat_of(seat->child)->id == seat->child_tid &&
+	    tb_at(&rq->economy, seat->child)->kind == TB_KIND_THREAD)
 		parent = seat->child;
-	if (!parent)
-		return;
-	tb_died(q, RULES, process, parent);
-	tb_at(q, process)->young_ns = 0;
+	if (parent)
+		step_died(t->queue, process, parent);
 }
 
 /* The thread is gone: its client goes, and its process with the last one. */
 static __always_inline void depart(struct task *t)
 {
 	struct run_queue *rq = queue_of(t->queue);
-	struct settlement nothing = {};
 	struct runner *runner;
 	struct task_struct *old;
 	u32 leaf = t->client, key = leaf, process, last = 0, tgid = t->tgid;
@@ -220,10 +215,9 @@ static __always_inline void depart(struct task *t)
 		if (old)
 			bpf_task_release(old);
 	}
+	step_settle(t->queue, leaf, 0, 0, 0);
+	step_leave(t->queue, leaf);
 	bpf_spin_lock(&rq->lock);
-	settle(&rq->economy, leaf, &nothing, 0);
-	tb_withdraw(&rq->economy, leaf);
-	tb_leave(&rq->economy, leaf);
 	process = process_of(&rq->economy, leaf);
 	if (process != leaf)
 		last = --seat_of(process)->members == 0;

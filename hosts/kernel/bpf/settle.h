@@ -6,35 +6,7 @@
  * the slice to zero. It is charged whole; time that a hypervisor stole is charged to whoever had the CPU, or shares drift.
  */
 #pragma once
-#include "state.h"
-
-/* Before taking the lock: how much has run, and the random bits. */
-static __always_inline void measure(struct task_struct *p, struct task *t, struct settlement *s)
-{
-	u64 exec_ns = p->se.sum_exec_runtime;
-
-	s->used_ns = exec_ns - t->exec_ns;
-	s->seed = tombola_config.rules.lottery ? random64() : 0;
-	t->exec_ns = exec_ns;
-	t->sliced_ns += s->used_ns;
-}
-
-/* Under the lock: charge a leaf and its currencies, and what its next run is charged in advance. */
-static __always_inline void settle(struct tb_queue *q, u32 leaf, struct settlement *s, u64 next_ns)
-{
-	struct seat *seat = seat_of(leaf);
-	struct tb_bill bill = {
-		.used_ns = s->used_ns,
-		.precharge_ns = seat->precharge_ns,
-		.next_ns = next_ns,
-		.seed = s->seed,
-	};
-
-	if (!(bill.used_ns | (bill.precharge_ns ^ bill.next_ns)))
-		return;
-	tb_charge(q, RULES, leaf, &bill);
-	seat->precharge_ns = next_ns;
-}
+#include "steps.h"
 
 /* What a pick charges in advance: nothing where nobody else picks at the same time. */
 static __always_inline u64 precharge_ns(void)
@@ -42,7 +14,10 @@ static __always_inline u64 precharge_ns(void)
 	return tombola_config.nr_cpus > 1 ? tombola_config.rules.quantum_ns : 0;
 }
 
-/* Under the lock, at the end of a slice: for the histogram of how much of it was left, in sixths. */
+/*
+ * At the end of a slice: for the histogram of how much of it was left, in sixths. Threads of one process that end a slice at the same moment
+ * may lose a count; nothing is decided by it.
+ */
 static __always_inline void note_use(struct tb_queue *q, struct task *t)
 {
 	struct seat *seat = seat_of(process_of(q, t->client));
@@ -52,6 +27,16 @@ static __always_inline void note_use(struct tb_queue *q, struct task *t)
 		sixths = ((t->slice_ns - t->sliced_ns) * (TOMBOLA_QUANTUM_PARTS - 1) + t->slice_ns / 2) / t->slice_ns;
 	if (sixths < TOMBOLA_QUANTUM_PARTS)
 		seat->left[sixths]++;
+}
+
+/* Settle p's run up to now, and charge its next one in advance. */
+static __always_inline void settle(struct task_struct *p, struct task *t, u64 next_ns)
+{
+	u64 exec_ns = p->se.sum_exec_runtime, used_ns = exec_ns - t->exec_ns;
+
+	t->exec_ns = exec_ns;
+	t->sliced_ns += used_ns;
+	step_settle(t->queue, t->client, used_ns, tombola_config.rules.lottery ? random64() : 0, next_ns);
 }
 
 static __always_inline u32 per_million(u64 part, u64 whole)

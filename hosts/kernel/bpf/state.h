@@ -121,20 +121,12 @@ struct {
 	__type(value, u32);
 } processes SEC(".maps");
 
-/* A run that is to be settled. */
-struct settlement {
-	u64 used_ns;
-	u64 seed;
-};
-
 struct cpu {
 	u32 leaf;       /* who runs here; TB_NONE: nobody of ours */
 	u32 armed;      /* the timer is running */
 	u64 since_ns;   /* since when, or since the last settlement */
 	u64 end_ns;     /* when the slice is to end */
 	u64 timer_ns;   /* when the timer will fire */
-	struct settlement due; /* dispatch's own */
-	u32 drawn;
 } __attribute__((aligned(64)));
 
 struct cpu cpus[NR_CPUS];

@@ -1,0 +1,200 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * The steps that change an economy: each takes the queue's lock, does one whole thing, and gives the lock back.
+ *
+ * They are global functions of scalars, which the verifier proves once, by themselves, for all arguments. Inlined, or static,
+ * it would walk them again for every path that leads to them, and on kernels before 6.18 give up on the longer programs.
+ *
+ * Between two steps of one decision others may take theirs. Each step leaves the economy whole, so what can happen is that a
+ * pick does not yet see a precharge, or sees a client that has just gone: one quantum goes to the second best, or the pick
+ * is repeated.
+ */
+#pragma once
+#include "state.h"
+
+/*
+ * Charge a leaf and its currencies for what it used, undo what its pick had charged in advance, and charge its next run in
+ * advance. The seat's precharge belongs to whoever holds the leaf: the CPU it runs on, or the one that has just withdrawn it.
+ */
+__noinline int step_settle(u32 queue, u32 leaf, u64 used_ns, u64 seed, u64 next_ns)
+{
+	struct run_queue *rq = queue_of(queue);
+	struct seat *seat = seat_of(leaf);
+	struct tb_bill bill = { .used_ns = used_ns, .precharge_ns = seat->precharge_ns, .next_ns = next_ns, .seed = seed };
+
+	if (!rq || !(used_ns | (bill.precharge_ns ^ next_ns)))
+		return 0;
+	seat->precharge_ns = next_ns;
+	bpf_spin_lock(&rq->lock);
+	tb_charge(&rq->economy, RULES, leaf, &bill);
+	bpf_spin_unlock(&rq->lock);
+	return 0;
+}
+
+/* A draw out of turn, for who has waited too long. */
+#define DRAW_OVERDUE (1ull << 32)
+
+/*
+ * Who is to have a CPU of `mask`: `held`, which is settled and could go on, or TB_NONE; or the best of those who wait, who
+ * then waits no more. TB_NONE if nobody may run there.
+ */
+__noinline u64 step_draw(u32 queue, u32 held, u64 now, u64 mask)
+{
+	struct run_queue *rq = queue_of(queue);
+	u64 flags = 0;
+	u32 best;
+
+	if (!rq)
+		return TB_NONE;
+	bpf_spin_lock(&rq->lock);
+	best = tb_overdue(&rq->economy, now, tombola_config.patience_ns, mask);
+	if (best)
+		flags = DRAW_OVERDUE;
+	else
+		best = tb_pick(&rq->economy, RULES, mask);
+	if (held && (!best || (!flags && tb_keeps(&rq->economy, RULES, held, best))))
+		best = held;
+	else
+		tb_withdraw(&rq->economy, best);
+	bpf_spin_unlock(&rq->lock);
+	return best | flags;
+}
+
+enum challenge { CHALLENGE_NONE, CHALLENGE_WON, CHALLENGE_LATER };
+
+/*
+ * A thread begins to wait while somebody has the CPU it woke on: take the CPU away, or plan for when the newcomer will be the
+ * better choice.
+ */
+static __noinline u32 challenge(struct tb_queue *q, u32 waker, struct cpu *c, u64 now)
+{
+	struct tb_run run;
+	u64 crossing_ns;
+
+	if (!c->leaf || c->leaf == waker || !(tb_at(q, c->leaf)->state & TB_ACTIVE))
+		return CHALLENGE_NONE;
+	run.ran_ns = now - c->since_ns;
+	run.precharge_ns = seat_of(c->leaf)->precharge_ns;
+	crossing_ns = tb_crossing_ns(q, RULES, waker, c->leaf, &run);
+	if (!crossing_ns)
+		return CHALLENGE_WON;
+	/* Nobody waited before: the slice was for a thread alone. */
+	if (crossing_ns > tombola_config.rules.quantum_ns)
+		crossing_ns = tombola_config.rules.quantum_ns;
+	if (crossing_ns < SLICE_MIN_NS)
+		crossing_ns = SLICE_MIN_NS;
+	if ((s64)(c->end_ns - now - crossing_ns) <= 0)
+		return CHALLENGE_NONE;
+	c->end_ns = now + crossing_ns;
+	return CHALLENGE_LATER;
+}
+
+/* A thread that woke on `cpu` waits. Who waits already is enqueued again when the CPUs it may run on change. */
+__noinline u32 step_wait(u32 queue, u32 leaf, u64 mask, u64 now, s32 cpu)
+{
+	struct run_queue *rq = queue_of(queue);
+	u32 verdict;
+
+	if (!rq)
+		return CHALLENGE_NONE;
+	bpf_spin_lock(&rq->lock);
+	tb_join(&rq->economy, RULES, leaf);
+	tb_withdraw(&rq->economy, leaf);
+	tb_wait(&rq->economy, leaf, mask, now);
+	verdict = challenge(&rq->economy, leaf, cpu_of(cpu), now);
+	bpf_spin_unlock(&rq->lock);
+	return verdict;
+}
+
+/* A thread runs that was not drawn. */
+__noinline int step_join(u32 queue, u32 leaf)
+{
+	struct run_queue *rq = queue_of(queue);
+
+	if (!rq)
+		return 0;
+	bpf_spin_lock(&rq->lock);
+	tb_withdraw(&rq->economy, leaf);
+	tb_join(&rq->economy, RULES, leaf);
+	bpf_spin_unlock(&rq->lock);
+	return 0;
+}
+
+/* A thread is no longer runnable. */
+__noinline int step_leave(u32 queue, u32 leaf)
+{
+	struct run_queue *rq = queue_of(queue);
+
+	if (!rq)
+		return 0;
+	bpf_spin_lock(&rq->lock);
+	tb_withdraw(&rq->economy, leaf);
+	tb_leave(&rq->economy, leaf);
+	bpf_spin_unlock(&rq->lock);
+	return 0;
+}
+
+__noinline u32 step_new(u32 queue, u32 kind, u32 parent, u32 tickets)
+{
+	struct run_queue *rq = queue_of(queue);
+	u32 made;
+
+	if (!rq)
+		return TB_NONE;
+	bpf_spin_lock(&rq->lock);
+	made = tb_new(&rq->economy, kind, parent, tickets);
+	bpf_spin_unlock(&rq->lock);
+	return made;
+}
+
+__noinline int step_free(u32 queue, u32 client)
+{
+	struct run_queue *rq = queue_of(queue);
+
+	if (!rq)
+		return 0;
+	bpf_spin_lock(&rq->lock);
+	tb_free(&rq->economy, client);
+	bpf_spin_unlock(&rq->lock);
+	return 0;
+}
+
+/* A leaf, or a process, changes to another currency. A running leaf's precharge must have been undone. */
+__noinline int step_move(u32 queue, u32 client, u32 parent)
+{
+	struct run_queue *rq = queue_of(queue);
+
+	if (!rq)
+		return 0;
+	bpf_spin_lock(&rq->lock);
+	if (tb_at(&rq->economy, client)->parent != parent)
+		tb_move(&rq->economy, RULES, client, parent);
+	bpf_spin_unlock(&rq->lock);
+	return 0;
+}
+
+__noinline int step_set_tickets(u32 queue, u32 client, u32 tickets)
+{
+	struct run_queue *rq = queue_of(queue);
+
+	if (!rq)
+		return 0;
+	bpf_spin_lock(&rq->lock);
+	tb_set_tickets(&rq->economy, RULES, client, tickets);
+	bpf_spin_unlock(&rq->lock);
+	return 0;
+}
+
+/* A dying client leaves what it still owes to `heir`. */
+__noinline int step_died(u32 queue, u32 client, u32 heir)
+{
+	struct run_queue *rq = queue_of(queue);
+
+	if (!rq)
+		return 0;
+	bpf_spin_lock(&rq->lock);
+	tb_died(&rq->economy, RULES, client, heir);
+	tb_at(&rq->economy, client)->young_ns = 0;
+	bpf_spin_unlock(&rq->lock);
+	return 0;
+}
