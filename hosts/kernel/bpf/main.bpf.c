@@ -153,7 +153,7 @@ void BPF_STRUCT_OPS(tombola_dispatch, s32 cpu, struct task_struct *prev)
 
 	if (!rq)
 		return;
-	drawn = step_draw(0, held, now, cpu_mask(cpu));
+	drawn = step_draw(0, held, now, cpu_mask(cpu) | offline_cpus);
 	winner = (u32)drawn;
 	if (!winner)
 		return;
@@ -273,11 +273,13 @@ void BPF_STRUCT_OPS(tombola_exit_task, struct task_struct *p, struct scx_exit_ta
 /* Without these two the kernel ends a scheduler when a CPU comes or goes. */
 void BPF_STRUCT_OPS(tombola_cpu_online, s32 cpu)
 {
+	__sync_fetch_and_and(&offline_cpus, ~cpu_mask(cpu));
 }
 
 void BPF_STRUCT_OPS(tombola_cpu_offline, s32 cpu)
 {
 	cpu_of(cpu)->leaf = TB_NONE;
+	__sync_fetch_and_or(&offline_cpus, cpu_mask(cpu));
 }
 
 s32 BPF_STRUCT_OPS_SLEEPABLE(tombola_init)

@@ -130,6 +130,11 @@ struct cpu {
 } __attribute__((aligned(64)));
 
 struct cpu cpus[NR_CPUS];
+/*
+ * CPUs that went offline, as cpu_mask has them. A thread that may run on such a one only waits there until the kernel lifts
+ * its affinity, which it does when it is put on the dying CPU: so anybody may draw it, and sends it there.
+ */
+u64 offline_cpus;
 u64 counters[TOMBOLA_COUNTERS];
 u64 nr_users;
 u32 running; /* 1 between ops.init and ops.exit */

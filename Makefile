@@ -1,0 +1,33 @@
+# Tombola. `make help` says what there is.
+
+include lab/vm/vm.mk
+
+CARGO ?= cargo
+
+.PHONY: all build test demo lint clean help
+
+all: build
+
+help:
+	@echo 'make demo    three users with 3:2:1 tickets on a real kernel, in a virtual machine'
+	@echo 'make test    every test, those on the real kernel too'
+	@echo 'make build   the programs, in target/release'
+	@echo 'make deps    install what Debian packages the rest needs (as root)'
+	@echo 'make clean   remove what was built and fetched'
+
+build: deps
+	$(CARGO) build --release --workspace
+
+lint: deps
+	$(CARGO) fmt --check
+	$(CARGO) clippy --workspace --all-targets -- -D warnings
+
+demo: vm build
+	target/release/tombola-lab demo --out out/demo
+
+test: vm lint build
+	$(CARGO) test --release --workspace -- --include-ignored
+
+clean: vm-clean
+	$(CARGO) clean
+	rm -rf out

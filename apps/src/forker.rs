@@ -1,0 +1,76 @@
+//! A program that tries to gain CPU time by forking.
+
+use anyhow::{Context, Result, bail};
+use clap::{Parser, ValueEnum};
+use std::time::Duration;
+use tombola_apps::work_for;
+
+/// Fork without end, in one of the ways that fool some schedulers
+#[derive(Parser)]
+#[command(version)]
+struct Args {
+    /// How
+    #[arg(value_enum)]
+    way: Way,
+    /// CPU time that each child uses, in microseconds
+    #[arg(long, default_value_t = 1000)]
+    work_us: u64,
+    /// Children at a time, for `batches`
+    #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=1000))]
+    children: u32,
+}
+
+#[derive(Clone, Copy, ValueEnum)]
+enum Way {
+    /// Fork some children, wait for all of them, and again
+    Batches,
+    /// Work, fork, and exit: the child goes on
+    Chain,
+}
+
+/// Fork; true in the child.
+fn fork() -> Result<bool> {
+    // SAFETY: this program has one thread, so the child may do what it likes.
+    match unsafe { libc::fork() } {
+        -1 => Err(std::io::Error::last_os_error()).context("cannot fork: too many processes? Stop some"),
+        0 => Ok(true),
+        _ => Ok(false),
+    }
+}
+
+fn exit_at_once() -> ! {
+    // SAFETY: _exit takes no pointers and does not return.
+    unsafe { libc::_exit(0) }
+}
+
+fn batch(children: u32, work: Duration) -> Result<()> {
+    for _ in 0..children {
+        if fork()? {
+            work_for(work);
+            exit_at_once();
+        }
+    }
+    for _ in 0..children {
+        // SAFETY: a null status is allowed and means that it is not wanted.
+        if unsafe { libc::wait(std::ptr::null_mut()) } == -1 {
+            bail!("lost a child: {}", std::io::Error::last_os_error());
+        }
+    }
+    Ok(())
+}
+
+fn main() -> Result<()> {
+    let args = Args::parse();
+    let work = Duration::from_micros(args.work_us);
+    loop {
+        match args.way {
+            Way::Batches => batch(args.children, work)?,
+            Way::Chain => {
+                work_for(work);
+                if !fork()? {
+                    exit_at_once();
+                }
+            }
+        }
+    }
+}

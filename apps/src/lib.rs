@@ -1,0 +1,40 @@
+//! What the programs of the experiments share: work that is measured in CPU time.
+
+use std::time::Duration;
+
+/// CPU time that the calling process (all of its threads) has used.
+#[must_use]
+pub fn process_cpu_time() -> Duration {
+    clock(libc::CLOCK_PROCESS_CPUTIME_ID)
+}
+
+/// CPU time that the calling thread has used.
+#[must_use]
+pub fn thread_cpu_time() -> Duration {
+    clock(libc::CLOCK_THREAD_CPUTIME_ID)
+}
+
+fn clock(id: libc::clockid_t) -> Duration {
+    let mut now = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+    // SAFETY: clock_gettime writes one timespec, and `now` is one.
+    let failed = unsafe { libc::clock_gettime(id, &raw mut now) };
+    assert_eq!(failed, 0, "the CPU-time clocks exist on every Linux");
+    Duration::new(now.tv_sec.unsigned_abs(), now.tv_nsec.unsigned_abs() as u32)
+}
+
+/// One unit of work: arithmetic that the compiler can neither skip nor foresee.
+pub fn work_unit(seed: u64) -> u64 {
+    (0..20_000u64).fold(seed, |sum, i| {
+        std::hint::black_box(sum.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(i))
+    })
+}
+
+/// Work until the calling thread has used `duration` of CPU time more.
+pub fn work_for(duration: Duration) {
+    let end = thread_cpu_time() + duration;
+    let mut sum = 1;
+    while thread_cpu_time() < end {
+        sum = work_unit(sum);
+    }
+    std::hint::black_box(sum);
+}
