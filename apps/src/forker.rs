@@ -32,7 +32,8 @@ enum Way {
 fn fork() -> Result<bool> {
     // SAFETY: this program has one thread, so the child may do what it likes.
     match unsafe { libc::fork() } {
-        -1 => Err(std::io::Error::last_os_error()).context("cannot fork: too many processes? Stop some"),
+        -1 => Err(std::io::Error::last_os_error())
+            .context("cannot fork: too many processes? Stop some"),
         0 => Ok(true),
         _ => Ok(false),
     }

@@ -15,7 +15,10 @@ pub fn thread_cpu_time() -> Duration {
 }
 
 fn clock(id: libc::clockid_t) -> Duration {
-    let mut now = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+    let mut now = libc::timespec {
+        tv_sec: 0,
+        tv_nsec: 0,
+    };
     // SAFETY: clock_gettime writes one timespec, and `now` is one.
     let failed = unsafe { libc::clock_gettime(id, &raw mut now) };
     assert_eq!(failed, 0, "the CPU-time clocks exist on every Linux");

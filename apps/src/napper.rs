@@ -28,8 +28,15 @@ struct Jitter(u64);
 
 impl Jitter {
     fn next(&mut self, below: u64) -> u64 {
-        self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-        if below == 0 { 0 } else { (self.0 >> 33) % below }
+        self.0 = self
+            .0
+            .wrapping_mul(6_364_136_223_846_793_005)
+            .wrapping_add(1_442_695_040_888_963_407);
+        if below == 0 {
+            0
+        } else {
+            (self.0 >> 33) % below
+        }
     }
 }
 

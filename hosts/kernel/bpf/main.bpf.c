@@ -96,6 +96,7 @@ static __always_inline void hand_over(u32 leaf, s32 cpu, u64 slice_ns)
 	struct runner *runner = bpf_map_lookup_elem(&runners, &leaf);
 	struct task_struct *p = runner ? runner->task : NULL;
 	struct task *t;
+	s32 from;
 
 	if (!p || !(t = task_of(p))) {
 		/* It died between the pick and here. Decide anew. */
@@ -104,10 +105,14 @@ static __always_inline void hand_over(u32 leaf, s32 cpu, u64 slice_ns)
 		return;
 	}
 	t->slice_ns = slice_ns;
-	if (!bpf_cpumask_test_cpu((u32)cpu, p->cpus_ptr) || (is_bound(p) && scx_bpf_task_cpu(p) != cpu)) {
+	from = scx_bpf_task_cpu(p);
+	/* A CPU on its way offline waits until its threads are gone, and looks only when it schedules: make it. */
+	if (offline_cpus & cpu_mask(from))
+		scx_bpf_kick_cpu(from, 0);
+	if (!bpf_cpumask_test_cpu((u32)cpu, p->cpus_ptr) || (is_bound(p) && from != cpu)) {
 		/* The kernel calls dispatch again, as long as it finds something inserted and nothing for this CPU. */
 		count(TOMBOLA_COUNT_MISPLACED);
-		scx_bpf_dsq_insert(p, TB_DSQ_LOCAL_ON(scx_bpf_task_cpu(p)), slice_ns, 0);
+		scx_bpf_dsq_insert(p, TB_DSQ_LOCAL_ON(from), slice_ns, 0);
 		return;
 	}
 	scx_bpf_dsq_insert(p, TB_DSQ_LOCAL, slice_ns, 0);
