@@ -2,4 +2,5 @@
 //! they run in. It talks to the scheduler only as a user does, through its
 //! commands and their JSON.
 
+pub mod bench;
 pub mod vm;

@@ -1,0 +1,18 @@
+//! What experiments on shares and costs have in common: weights, entitlements, errors over windows.
+
+pub mod cases;
+pub mod guest;
+pub mod windows;
+
+/// The kernel's weight of each nice value from 0 to 19: 1024 / 1.25^nice, as `sched_prio_to_weight` rounds it.
+const WEIGHTS: [u32; 20] = [
+    1024, 820, 655, 526, 423, 335, 272, 215, 172, 137, 110, 87, 70, 56, 45, 36, 29, 23, 18, 15,
+];
+
+/// Panics outside 0..=19: experiments give no process more than the normal weight.
+pub fn weight_of_nice(nice: i32) -> u32 {
+    usize::try_from(nice)
+        .ok()
+        .and_then(|index| WEIGHTS.get(index).copied())
+        .expect("a nice value from 0 to 19")
+}

@@ -1,0 +1,213 @@
+//! Runs in the guest: starts busy processes in groups, gives them weights in the way it is told, and reads their CPU time
+//! every tenth of a second. Prints a line of JSON when it has started and one for each sample.
+//!
+//! CPU time is what the kernel counted (`/proc/PID/schedstat`). Of a process that is running on another CPU the kernel
+//! knows it as of the last tick, up to 4 ms ago, so a real-time process on every CPU wakes just before each sample: the
+//! interruption brings the count up to date. That disturbs every scheduler in the same way.
+//!
+//! The driver is a real-time process itself, so whatever it measures cannot keep it waiting.
+
+use clap::{Parser, ValueEnum};
+use std::fs::File;
+use std::io::{self, Write};
+use std::os::unix::fs::FileExt;
+use std::process::exit;
+use tombola_lab::bench::guest::{
+    UID_BASE, become_real_time, context_switches, end, now_ns, online_cpus, pin_to,
+    set_base_tickets, set_tickets, sleep_until, spawn,
+};
+use tombola_lab::bench::weight_of_nice;
+
+#[derive(Parser)]
+struct Args {
+    /// A group of busy processes: WEIGHT:NICE,NICE,… with a nice value for each process
+    #[arg(long = "group", required = true, value_parser = group)]
+    groups: Vec<Group>,
+    /// How weights are made known
+    #[arg(long, value_enum)]
+    by: By,
+    /// Samples are taken for so long, after the warm-up
+    #[arg(long, default_value_t = 20.0)]
+    seconds: f64,
+    #[arg(long, default_value_t = 1.0)]
+    warm_up: f64,
+    #[arg(long, default_value_t = 0.1)]
+    interval: f64,
+}
+
+#[derive(Clone, Copy, PartialEq, ValueEnum)]
+enum By {
+    /// nice for a process; for groups, if there are several, control groups with cpu.weight
+    Weight,
+    /// Process tickets; groups are users with base tickets
+    Tickets,
+}
+
+#[derive(Clone)]
+struct Group {
+    weight: u32,
+    nice: Vec<i32>,
+}
+
+fn group(text: &str) -> Result<Group, String> {
+    let (weight, nice) = text.split_once(':').ok_or("no colon")?;
+    let nice: Result<_, _> = nice.split(',').map(str::parse).collect();
+    Ok(Group {
+        weight: weight.parse().map_err(|error| format!("{error}"))?,
+        nice: nice.map_err(|error| format!("{error}"))?,
+    })
+}
+
+/// Base tickets of a user for a group's weight of 1: weights are 20 to 1000, base tickets 100 to 10000.
+const TICKETS_PER_WEIGHT: u32 = 10;
+const SAMPLER_PRIORITY: i32 = 60;
+const REFRESHER_PRIORITY: i32 = 50;
+/// How long before a sample the CPUs are interrupted; the more there are, the slower each is in the emulation.
+const REFRESH_AHEAD_NS: u64 = 150_000;
+const START_NS: u64 = 200_000_000;
+
+fn main() {
+    if let Err(error) = run(&Args::parse()) {
+        eprintln!("share-sampler: {error}");
+        exit(1);
+    }
+}
+
+fn run(args: &Args) -> io::Result<()> {
+    let mut processes = Vec::new();
+    for (number, group) in args.groups.iter().enumerate() {
+        start_group(args, number as u32, group, &mut processes)?;
+    }
+    become_real_time(SAMPLER_PRIORITY)?;
+    let schedule = Schedule::starting_now(args);
+    for cpu in 0..online_cpus() {
+        spawn(|| refresh(cpu, &schedule))?;
+    }
+    let samples = sample(&processes, &schedule)?;
+    processes.iter().for_each(|&pid| end(pid));
+    print(&samples)
+}
+
+fn start_group(args: &Args, number: u32, group: &Group, pids: &mut Vec<i32>) -> io::Result<()> {
+    let several = args.groups.len() > 1;
+    let uid = UID_BASE + 1 + number;
+    let cgroup = format!("/sys/fs/cgroup/group{number}");
+    if several && args.by == By::Weight {
+        std::fs::create_dir_all(&cgroup)?;
+        std::fs::write(format!("{cgroup}/cpu.weight"), group.weight.to_string())?;
+    }
+    for &nice in &group.nice {
+        let by = args.by;
+        let pid = spawn(|| busy(by, uid, nice))?;
+        pids.push(pid);
+        match args.by {
+            By::Weight if several => {
+                std::fs::write(format!("{cgroup}/cgroup.procs"), pid.to_string())?
+            }
+            By::Weight => {}
+            By::Tickets => set_tickets(pid, weight_of_nice(nice))?,
+        }
+    }
+    if several && args.by == By::Tickets {
+        set_base_tickets(uid, group.weight * TICKETS_PER_WEIGHT)?;
+    }
+    Ok(())
+}
+
+fn busy(by: By, uid: u32, nice: i32) {
+    unsafe {
+        match by {
+            By::Weight => assert_eq!(libc::setpriority(libc::PRIO_PROCESS, 0, nice), 0),
+            By::Tickets => {
+                assert_eq!(libc::setgid(uid), 0);
+                assert_eq!(libc::setuid(uid), 0);
+            }
+        }
+    }
+    loop {
+        std::hint::black_box(0);
+    }
+}
+
+/// Every sample's time is planned from the start, for sampler and refreshers alike.
+struct Schedule {
+    first_ns: u64,
+    interval_ns: u64,
+    samples: u64,
+}
+
+impl Schedule {
+    fn starting_now(args: &Args) -> Self {
+        let interval_ns = (args.interval * 1e9) as u64;
+        Self {
+            first_ns: now_ns() + START_NS + (args.warm_up * 1e9) as u64,
+            interval_ns,
+            samples: (args.seconds / args.interval).round() as u64 + 1,
+        }
+    }
+
+    fn times_ns(&self) -> impl Iterator<Item = u64> {
+        (0..self.samples).map(|i| self.first_ns + i * self.interval_ns)
+    }
+}
+
+fn refresh(cpu: usize, schedule: &Schedule) {
+    pin_to(cpu);
+    become_real_time(REFRESHER_PRIORITY).expect("root may");
+    let ahead_ns = REFRESH_AHEAD_NS * online_cpus().div_ceil(2) as u64;
+    for at_ns in schedule.times_ns() {
+        sleep_until(at_ns - ahead_ns);
+    }
+}
+
+struct Sample {
+    at_ns: u64,
+    used_ns: Vec<u64>,
+    switches: u64,
+}
+
+fn sample(pids: &[i32], schedule: &Schedule) -> io::Result<Vec<Sample>> {
+    let files: io::Result<Vec<File>> = pids
+        .iter()
+        .map(|pid| File::open(format!("/proc/{pid}/schedstat")))
+        .collect();
+    let files = files?;
+    let mut samples = Vec::with_capacity(schedule.samples as usize);
+    for (i, at_ns) in schedule.times_ns().enumerate() {
+        sleep_until(at_ns);
+        let at_ns = now_ns();
+        let used_ns: io::Result<Vec<u64>> = files.iter().map(used_ns).collect();
+        let ends = i == 0 || i as u64 + 1 == schedule.samples;
+        samples.push(Sample {
+            at_ns,
+            used_ns: used_ns?,
+            switches: if ends { context_switches()? } else { 0 },
+        });
+    }
+    Ok(samples)
+}
+
+fn used_ns(schedstat: &File) -> io::Result<u64> {
+    let mut buffer = [0; 64];
+    let count = schedstat.read_at(&mut buffer, 0)?;
+    let digits = buffer[..count].split(|byte| *byte == b' ').next();
+    digits
+        .and_then(|digits| std::str::from_utf8(digits).ok()?.parse().ok())
+        .ok_or_else(|| io::Error::other("schedstat does not begin with a number"))
+}
+
+fn print(samples: &[Sample]) -> io::Result<()> {
+    let mut out = io::BufWriter::new(io::stdout().lock());
+    for sample in samples {
+        let Sample {
+            at_ns,
+            used_ns,
+            switches,
+        } = sample;
+        writeln!(
+            out,
+            "{{\"at_ns\":{at_ns},\"switches\":{switches},\"used_ns\":{used_ns:?}}}"
+        )?;
+    }
+    out.flush()
+}
