@@ -368,7 +368,9 @@ fn several_cpus_share_as_one_does() {
             let mut m = Machine::new(Rules::stride(quantum * MS), cpus, 1);
             let users = [1000, 2000, 3000].map(|tickets| m.user(tickets));
             for user in users {
-                (0..2 * cpus).for_each(|_| drop(m.task(user, 100, hog())));
+                for _ in 0..2 * cpus {
+                    m.task(user, 100, hog());
+                }
             }
             m.run_for(10 * SECOND);
             for (user, due) in users.into_iter().zip([1.0 / 6.0, 1.0 / 3.0, 0.5]) {
@@ -384,7 +386,9 @@ fn several_cpus_share_as_one_does() {
             let leaves: Vec<u32> = (0..=cpus)
                 .map(|_| m.task(user, 100, napper(3 * MS, MS / 10, true)))
                 .collect();
-            (0..=cpus).for_each(|_| drop(m.task(user, 100, hog())));
+            for _ in 0..=cpus {
+                m.task(user, 100, hog());
+            }
             m.run_for(10 * SECOND);
             let napping: f64 = leaves.iter().map(|&l| share(&m, l, 0, whole(&m))).sum();
             assert!(

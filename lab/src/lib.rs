@@ -3,4 +3,7 @@
 //! commands and their JSON.
 
 pub mod bench;
+pub mod demo;
+pub mod plot;
+pub mod result;
 pub mod vm;

@@ -12,6 +12,8 @@ PACKAGES=(
     clang-19 llvm-19 libelf-dev zlib1g-dev pkg-config zstd
     # building
     gcc make libc6-dev
+    # text in plots
+    fonts-dejavu-core
     # the virtual machine: QEMU, and what goes into the guest
     qemu-system-x86 busybox-static dash util-linux libc-bin
     # fetching kernels
