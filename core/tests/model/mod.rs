@@ -361,7 +361,7 @@ impl Model {
     pub fn born(&mut self, child: u32, forker: u32, run: &Run) {
         let parent = self.at(child).parent;
         if let Some(s) = self.child_of(parent, forker) {
-            let pass = self.projected(s, run).max(self.vnow(parent));
+            let pass = self.projected(s, run);
             self.node(child).pass = pass;
             self.node(s).young_ns = -i128::from(run.ran_ns);
         }
