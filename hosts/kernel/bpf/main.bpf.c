@@ -90,21 +90,25 @@ static __always_inline void begin(struct cpu *c, u32 leaf, u64 now, u64 slice_ns
 	c->end_ns = now + slice_ns;
 }
 
-/* Hand a picked thread to the kernel. */
+/*
+ * Hand a picked thread to the kernel. It is looked up by its number: a reference held in the meantime would keep the thread
+ * from being freed, and kernels before 6.18 tell a scheduler of a death only then.
+ */
 static __always_inline void hand_over(u32 leaf, s32 cpu, u64 slice_ns)
 {
-	struct runner *runner = bpf_map_lookup_elem(&runners, &leaf);
-	struct task_struct *p = runner ? runner->task : NULL;
+	struct task_struct *p = bpf_task_from_pid((s32)seat_of(leaf)->id);
 	struct task *t;
 	s32 from;
 
-	if (!p || !(t = task_of(p))) {
+	if (!p) {
 		/* It died between the pick and here. Decide anew. */
 		count(TOMBOLA_COUNT_GONE);
 		scx_bpf_kick_cpu(cpu, 0);
 		return;
 	}
-	t->slice_ns = slice_ns;
+	t = task_of(p);
+	if (t)
+		t->slice_ns = slice_ns;
 	from = scx_bpf_task_cpu(p);
 	/* A CPU on its way offline waits until its threads are gone, and looks only when it schedules: make it. */
 	if (offline_cpus & cpu_mask(from))
@@ -113,9 +117,10 @@ static __always_inline void hand_over(u32 leaf, s32 cpu, u64 slice_ns)
 		/* The kernel calls dispatch again, as long as it finds something inserted and nothing for this CPU. */
 		count(TOMBOLA_COUNT_MISPLACED);
 		scx_bpf_dsq_insert(p, TB_DSQ_LOCAL_ON(from), slice_ns, 0);
-		return;
+	} else {
+		scx_bpf_dsq_insert(p, TB_DSQ_LOCAL, slice_ns, 0);
 	}
-	scx_bpf_dsq_insert(p, TB_DSQ_LOCAL, slice_ns, 0);
+	bpf_task_release(p);
 }
 
 /* Who has the CPU and could go on, settled; TB_NONE: nobody. */

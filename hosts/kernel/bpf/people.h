@@ -102,10 +102,8 @@ static __always_inline s32 arrive(struct task_struct *p, struct task *t, struct 
 {
 	struct run_queue *rq = queue_of(t->queue);
 	struct tb_run run = {};
-	struct runner *runner;
-	struct task_struct *old;
 	struct seat *forking;
-	u32 parent, leaf, key, tickets = TB_TICKETS_DEFAULT, of_forker = TB_NONE;
+	u32 parent, leaf, tickets = TB_TICKETS_DEFAULT, of_forker = TB_NONE;
 
 	t->uid = uid_of(p);
 	t->tgid = (u32)p->tgid;
@@ -145,15 +143,6 @@ static __always_inline s32 arrive(struct task_struct *p, struct task *t, struct 
 	}
 	seat_init(leaf, (u32)p->pid, (u32)p->tgid, 0);
 	t->client = leaf;
-	key = leaf;
-	runner = bpf_map_lookup_elem(&runners, &key);
-	if (runner) {
-		old = bpf_task_acquire(p);
-		if (old)
-			old = bpf_kptr_xchg(&runner->task, old);
-		if (old)
-			bpf_task_release(old);
-	}
 	return 0;
 }
 
@@ -202,19 +191,11 @@ static __always_inline void bequeath(struct task *t, u32 parent)
 static __always_inline void depart(struct task *t)
 {
 	struct run_queue *rq = queue_of(t->queue);
-	struct runner *runner;
-	struct task_struct *old;
-	u32 leaf = t->client, key = leaf, process, last = 0, tgid = t->tgid;
+	u32 leaf = t->client, process, last = 0, tgid = t->tgid;
 
 	if (!rq || !leaf)
 		return;
 	t->client = TB_NONE;
-	runner = bpf_map_lookup_elem(&runners, &key);
-	if (runner) {
-		old = bpf_kptr_xchg(&runner->task, NULL);
-		if (old)
-			bpf_task_release(old);
-	}
 	step_settle(t->queue, leaf, 0, 0, 0);
 	step_leave(t->queue, leaf);
 	bpf_spin_lock(&rq->lock);

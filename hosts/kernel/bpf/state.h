@@ -4,7 +4,6 @@
  *
  *   run queue   the economy (core/include/tombola/economy.h): passes, orders, who waits. Under its own lock, always.
  *   seat        what this host adds to a client of the economy; same index, same lock.
- *   runner      the thread behind a leaf. Written when the thread comes and goes; read under RCU.
  *   task        what a thread knows of itself. Only from its own operations, which the kernel serializes.
  *   cpu         what runs where, and the slice timer. Written by that CPU; others read it, see slice.h for the races.
  *
@@ -64,17 +63,6 @@ struct {
 	__type(key, u32);
 	__type(value, struct run_queue);
 } queues SEC(".maps");
-
-struct runner {
-	struct task_struct __attribute__((btf_type_tag("kptr"))) *task;
-};
-
-struct {
-	__uint(type, BPF_MAP_TYPE_ARRAY);
-	__uint(max_entries, TB_CLIENTS);
-	__type(key, u32);
-	__type(value, struct runner);
-} runners SEC(".maps");
 
 struct seat {
 	u64 precharge_ns; /* what the pick of a running leaf charged in advance */

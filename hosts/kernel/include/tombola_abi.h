@@ -7,7 +7,7 @@
  * caller, see who that is, and enforce the rules; no daemon is asked. The return value is 0 or a negative errno:
  *
  *   -ENODEV  the scheduler that pinned this program has ended
- *   -ESRCH   no such process; for a user: no user of that number has a process here
+ *   -ESRCH   no such process, or one without tickets (a thread of the kernel, a zombie)
  *   -EPERM   not yours, or beyond what you may give yourself without CAP_SYS_NICE
  *   -ERANGE  an amount out of its range
  *   -EINVAL  a field that must be zero is not, or an index out of range
