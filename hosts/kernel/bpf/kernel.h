@@ -140,9 +140,7 @@ struct sched_ext_ops {
 /* Values are the kernel's own, read from its BTF at load; the numbers here only make the enums complete. */
 enum scx_enq_flags { SCX_ENQ_WAKEUP = 1, SCX_ENQ_PREEMPT = 2 };
 enum scx_kick_flags { SCX_KICK_IDLE = 1, SCX_KICK_PREEMPT = 2 };
-enum scx_ops_flags { SCX_OPS_ENQ_LAST = 1, SCX_OPS_ENQ_EXITING = 2, SCX_OPS_ENQ_MIGRATION_DISABLED = 4 };
 enum scx_ent_flags { SCX_TASK_QUEUED = 1 };
-enum scx_dsq_id_flags { SCX_DSQ_LOCAL = 1, SCX_DSQ_LOCAL_ON = 2 };
 
 #define SCX_ENQ_WAKEUP bpf_core_enum_value(enum scx_enq_flags, SCX_ENQ_WAKEUP)
 #define SCX_ENQ_PREEMPT bpf_core_enum_value(enum scx_enq_flags, SCX_ENQ_PREEMPT)
@@ -162,7 +160,6 @@ s32 scx_bpf_pick_idle_cpu(const cpumask_t *cpus_allowed, u64 flags) __ksym;
 void scx_bpf_kick_cpu(s32 cpu, u64 flags) __ksym;
 s32 scx_bpf_task_cpu(const struct task_struct *p) __ksym;
 u64 scx_bpf_now(void) __ksym;
-u32 scx_bpf_nr_cpu_ids(void) __ksym;
 bool bpf_cpumask_test_cpu(u32 cpu, const struct cpumask *cpumask) __ksym;
 struct task_struct *bpf_task_from_pid(s32 pid) __ksym;
 void bpf_task_release(struct task_struct *p) __ksym;

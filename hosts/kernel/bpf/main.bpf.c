@@ -82,12 +82,18 @@ void BPF_STRUCT_OPS(tombola_enqueue, struct task_struct *p, u64 enq_flags)
 	}
 }
 
-/* The CPU's plan for who now has it. */
-static __always_inline void begin(struct cpu *c, u32 leaf, u64 now, u64 slice_ns)
+/* A slice begins: the draw is won, and the CPU has a plan for it. */
+static __always_inline void begin(s32 cpu, struct tb_queue *q, struct task *t, u64 now)
 {
-	c->leaf = leaf;
+	struct cpu *c = cpu_of(cpu);
+
+	seat_of(process_of(q, t->client))->wins++;
+	t->sliced_ns = 0;
+	c->leaf = t->client;
 	c->since_ns = now;
-	c->end_ns = now + slice_ns;
+	c->end_ns = now + t->slice_ns;
+	if (t->slice_ns < SLICE_ALONE_NS)
+		slice_timer_wind(cpu, c, now);
 }
 
 /*
@@ -130,7 +136,7 @@ static __noinline u32 holder(struct task_struct *prev)
 
 	if (!(prev->scx.flags & SCX_TASK_QUEUED) || !(t = task_of(prev)) || !t->client)
 		return TB_NONE;
-	settle(prev, t, 0);
+	settle(prev, t);
 	return t->client;
 }
 
@@ -138,7 +144,6 @@ static __noinline u32 holder(struct task_struct *prev)
 static __always_inline void keep(s32 cpu, struct task_struct *p, struct tb_queue *q, u64 now, u64 slice_ns)
 {
 	struct task *t = task_of(p);
-	struct cpu *c = cpu_of(cpu);
 
 	if (!t)
 		return;
@@ -146,13 +151,9 @@ static __always_inline void keep(s32 cpu, struct task_struct *p, struct tb_queue
 	note_use(q, t);
 	if (trace_on)
 		trace_run(p, t, q, 1);
-	seat_of(process_of(q, t->client))->wins++;
 	t->slice_ns = slice_ns;
-	t->sliced_ns = 0;
-	begin(c, t->client, now, slice_ns);
+	begin(cpu, q, t, now);
 	task_set_slice(p, slice_ns);
-	if (slice_ns < SLICE_ALONE_NS)
-		slice_timer_wind(cpu, c, now);
 }
 
 void BPF_STRUCT_OPS(tombola_dispatch, s32 cpu, struct task_struct *prev)
@@ -183,14 +184,12 @@ void BPF_STRUCT_OPS(tombola_dispatch, s32 cpu, struct task_struct *prev)
 void BPF_STRUCT_OPS(tombola_running, struct task_struct *p)
 {
 	s32 cpu = scx_bpf_task_cpu(p);
-	struct cpu *c = cpu_of(cpu);
 	struct task *t = task_of(p);
 	struct run_queue *rq;
-	u64 now;
 	u32 state;
 
 	if (!t || !t->client || !(rq = queue_of(t->queue))) {
-		c->leaf = TB_NONE;
+		cpu_of(cpu)->leaf = TB_NONE;
 		return;
 	}
 	if (t->uid != uid_of(p))
@@ -201,15 +200,10 @@ void BPF_STRUCT_OPS(tombola_running, struct task_struct *p)
 		count(TOMBOLA_COUNT_STRAYS);
 		step_join(t->queue, t->client);
 	}
-	now = scx_bpf_now();
 	t->exec_ns = p->se.sum_exec_runtime;
-	t->sliced_ns = 0;
 	if (!t->slice_ns)
 		t->slice_ns = tombola_config.rules.quantum_ns;
-	seat_of(process_of(&rq->economy, t->client))->wins++;
-	begin(c, t->client, now, t->slice_ns);
-	if (t->slice_ns < SLICE_ALONE_NS)
-		slice_timer_wind(cpu, c, now);
+	begin(cpu, &rq->economy, t, scx_bpf_now());
 }
 
 void BPF_STRUCT_OPS(tombola_stopping, struct task_struct *p, bool runnable)
@@ -223,7 +217,7 @@ void BPF_STRUCT_OPS(tombola_stopping, struct task_struct *p, bool runnable)
 	c->leaf = TB_NONE;
 	if (!t || !t->client || !(rq = queue_of(t->queue)))
 		return;
-	settle(p, t, 0);
+	settle(p, t);
 	if (t->sliced_ns)
 		note_use(&rq->economy, t);
 	if (!runnable)

@@ -15,8 +15,8 @@ static __always_inline u64 precharge_ns(void)
 }
 
 /*
- * At the end of a slice: for the histogram of how much of it was left, in sixths. Threads of one process that end a slice at the same moment
- * may lose a count; nothing is decided by it.
+ * At the end of a slice: for the histogram of how much of it was left, in sixths. Threads of one process that end a slice
+ * at the same moment may lose a count; nothing is decided by it.
  */
 static __always_inline void note_use(struct tb_queue *q, struct task *t)
 {
@@ -29,14 +29,14 @@ static __always_inline void note_use(struct tb_queue *q, struct task *t)
 		seat->left[sixths]++;
 }
 
-/* Settle p's run up to now, and charge its next one in advance. */
-static __always_inline void settle(struct task_struct *p, struct task *t, u64 next_ns)
+/* Settle p's run up to now. */
+static __always_inline void settle(struct task_struct *p, struct task *t)
 {
 	u64 exec_ns = p->se.sum_exec_runtime, used_ns = exec_ns - t->exec_ns;
 
 	t->exec_ns = exec_ns;
 	t->sliced_ns += used_ns;
-	step_settle(t->queue, t->client, used_ns, tombola_config.rules.lottery ? random64() : 0, next_ns);
+	step_settle(t->queue, t->client, used_ns, tombola_config.rules.lottery ? random64() : 0, 0);
 }
 
 static __always_inline u32 per_million(u64 part, u64 whole)
