@@ -41,7 +41,8 @@ pub fn run(
         &complete(image, &kernel, machine.mode, command)?,
     )?;
 
-    let mut guest = Guest::start(qemu_command(machine, &kernel, &scratch)?, &scratch)?;
+    let command = qemu_command(machine, &kernel, &scratch)?;
+    let mut guest = Guest::start(command, machine.mode, &scratch)?;
     let (output, in_time) = guest.follow(deadline, on_line)?;
     let end = End {
         status: read_lossy(&scratch.status())?.trim().parse().ok(),
@@ -231,19 +232,25 @@ fn kernel_line(mode: Mode) -> String {
 
 struct Guest {
     qemu: Child,
+    _cpu: Option<HostCpu>,
 }
 
 impl Guest {
-    fn start(mut command: Command, scratch: &Scratch) -> Result<Self> {
+    fn start(mut command: Command, mode: Mode, scratch: &Scratch) -> Result<Self> {
         command
             .stdin(Stdio::null())
             .stdout(Stdio::piped())
             .stderr(File::create(scratch.qemu_errors())?);
-        // QEMU must not outlive us, however we end.
+        let cpu = match mode {
+            Mode::Measured { .. } => Some(HostCpu::take()?),
+            Mode::Parallel => None,
+        };
+        let number = cpu.as_ref().map(|cpu| cpu.number);
         unsafe {
-            command.pre_exec(|| {
+            command.pre_exec(move || {
+                // QEMU must not outlive us, however we end.
                 libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL);
-                Ok(())
+                number.map_or(Ok(()), keep_in_step)
             });
         }
         let program = PathBuf::from(command.get_program());
@@ -254,7 +261,7 @@ impl Guest {
                 "lab/vm/deps.sh, as root",
             )
         })?;
-        Ok(Self { qemu })
+        Ok(Self { qemu, _cpu: cpu })
     }
 
     /// Hands on the output line by line until the machine is off or the time
@@ -287,6 +294,64 @@ impl Drop for Guest {
         // It may have ended already; then there is nothing to kill.
         let _ = self.qemu.kill();
         let _ = self.qemu.wait();
+    }
+}
+
+/// QEMU's main loop and the thread of the virtual CPUs both run timers, and
+/// whether an interrupt ends a CPU's turn depends on which of them does. So the
+/// main loop must be done with whatever woke it before the guest goes on: both
+/// on one host CPU, and the main loop, the first thread, before all others.
+fn keep_in_step(cpu: usize) -> std::io::Result<()> {
+    let parameters = libc::sched_param { sched_priority: 1 };
+    unsafe {
+        let mut set: libc::cpu_set_t = std::mem::zeroed();
+        libc::CPU_SET(cpu, &mut set);
+        let pinned = libc::sched_setaffinity(0, size_of_val(&set), &set);
+        let policy = libc::SCHED_FIFO | libc::SCHED_RESET_ON_FORK;
+        // Without the right to it, runs are alike but for rare chances.
+        libc::sched_setscheduler(0, policy, &parameters);
+        if pinned == 0 {
+            Ok(())
+        } else {
+            Err(std::io::Error::last_os_error())
+        }
+    }
+}
+
+/// A CPU of the host for one measured machine: a free one if there is any.
+struct HostCpu {
+    number: usize,
+    _lock: Option<File>,
+}
+
+impl HostCpu {
+    fn take() -> Result<Self> {
+        let allowed = allowed_cpus();
+        for &number in &allowed {
+            let path = build_dir()?.join(format!("host-cpu-{number}.lock"));
+            let file =
+                File::create(&path).with_context(|| format!("cannot create {}", path.display()))?;
+            if file.try_lock().is_ok() {
+                return Ok(Self {
+                    number,
+                    _lock: Some(file),
+                });
+            }
+        }
+        Ok(Self {
+            number: allowed[std::process::id() as usize % allowed.len()],
+            _lock: None,
+        })
+    }
+}
+
+fn allowed_cpus() -> Vec<usize> {
+    unsafe {
+        let mut set: libc::cpu_set_t = std::mem::zeroed();
+        libc::sched_getaffinity(0, size_of_val(&set), &mut set);
+        (0..libc::CPU_SETSIZE as usize)
+            .filter(|&cpu| libc::CPU_ISSET(cpu, &set))
+            .collect()
     }
 }
 
