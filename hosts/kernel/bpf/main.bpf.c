@@ -59,7 +59,7 @@ void BPF_STRUCT_OPS(tombola_enqueue, struct task_struct *p, u64 enq_flags)
 		return;
 	}
 	mask = mask_of(p);
-	now = scx_bpf_now();
+	now = now_ns();
 	verdict = step_wait(t->queue, t->client, mask, now, cpu);
 
 	if (tombola_config.nr_cpus > 1) {
@@ -94,6 +94,8 @@ static __always_inline void begin(s32 cpu, struct tb_queue *q, struct task *t, u
 	c->end_ns = now + t->slice_ns;
 	if (t->slice_ns < SLICE_ALONE_NS)
 		slice_timer_wind(cpu, c, now);
+	else
+		lone_slices = 1;
 }
 
 /*
@@ -159,7 +161,7 @@ static __always_inline void keep(s32 cpu, struct task_struct *p, struct tb_queue
 void BPF_STRUCT_OPS(tombola_dispatch, s32 cpu, struct task_struct *prev)
 {
 	struct run_queue *rq = queue_of(0);
-	u64 now = scx_bpf_now(), drawn;
+	u64 now = now_ns(), drawn;
 	u32 held = prev ? holder(prev) : TB_NONE, winner, waiting;
 
 	if (!rq)
@@ -169,7 +171,9 @@ void BPF_STRUCT_OPS(tombola_dispatch, s32 cpu, struct task_struct *prev)
 	if (!winner)
 		return;
 	step_settle(0, winner, 0, 0, precharge_ns());
-	waiting = rq->economy.waiting;
+	waiting = rq->economy.waiting + (held && winner != held);
+	if (lone_slices && waiting && held && slice_is_over(cpu_of(cpu), now))
+		slices_share(now);
 	if (winner == held && prev) {
 		keep(cpu, prev, &rq->economy, now, slice_for(waiting));
 	} else if (drawn & DRAW_OVERDUE) {
@@ -177,7 +181,7 @@ void BPF_STRUCT_OPS(tombola_dispatch, s32 cpu, struct task_struct *prev)
 		hand_over(winner, cpu, SLICE_OVERDUE_NS);
 	} else {
 		count(TOMBOLA_COUNT_DRAWS);
-		hand_over(winner, cpu, slice_for(waiting + !!held));
+		hand_over(winner, cpu, slice_for(waiting));
 	}
 }
 
@@ -203,7 +207,7 @@ void BPF_STRUCT_OPS(tombola_running, struct task_struct *p)
 	t->exec_ns = p->se.sum_exec_runtime;
 	if (!t->slice_ns)
 		t->slice_ns = tombola_config.rules.quantum_ns;
-	begin(cpu, &rq->economy, t, scx_bpf_now());
+	begin(cpu, &rq->economy, t, now_ns());
 }
 
 void BPF_STRUCT_OPS(tombola_stopping, struct task_struct *p, bool runnable)

@@ -118,7 +118,7 @@ static __always_inline s32 arrive(struct task_struct *p, struct task *t, struct 
 
 		of_forker = forker->client;
 		if (of_forker && c->leaf == of_forker) {
-			run.ran_ns = scx_bpf_now() - c->since_ns;
+			run.ran_ns = now_ns() - c->since_ns;
 			run.precharge_ns = seat_of(of_forker)->precharge_ns;
 		}
 	}

@@ -55,7 +55,7 @@ static __noinline int trace_run(struct task_struct *p, struct task *t, struct tb
 	d = bpf_ringbuf_reserve(&draws, sizeof(*d), 0);
 	if (!d)
 		return 0;
-	d->at_ns = scx_bpf_now();
+	d->at_ns = now_ns();
 	d->ran_ns = t->sliced_ns;
 	d->cpu = (u32)scx_bpf_task_cpu(p);
 	d->tid = (u32)p->pid;

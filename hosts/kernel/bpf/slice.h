@@ -39,22 +39,40 @@ static __always_inline u64 slice_for(u32 waiting)
 	return quantum_ns < SLICE_MIN_NS ? SLICE_MIN_NS : quantum_ns;
 }
 
+static __always_inline bool slice_is_over(const struct cpu *c, u64 now)
+{
+	return (s64)(now + TIMER_SLACK_NS - c->end_ns) >= 0;
+}
+
 static int slice_timer_fired(void *map, u32 *key, struct slice_timer *value)
 {
 	struct cpu *c = cpu_of((s32)*key);
-	u64 now = scx_bpf_now(), next = tombola_config.rules.quantum_ns;
+	u64 now = now_ns(), next = tombola_config.rules.quantum_ns;
 
 	/* Nobody's slice, or a CPU that went offline and left its timer to another: the next slice there winds it up. */
 	if (!c->leaf || bpf_get_smp_processor_id() != *key) {
 		c->armed = 0;
 		return 0;
 	}
-	if ((s64)(now + TIMER_SLACK_NS - c->end_ns) >= 0)
+	if (slice_is_over(c, now))
 		scx_bpf_kick_cpu((s32)*key, SCX_KICK_PREEMPT);
 	else
 		next = c->end_ns - now;
 	c->timer_ns = now + next;
 	bpf_timer_start(&value->timer, next, BPF_F_TIMER_CPU_PIN);
+	return 0;
+}
+
+/* A slice is over and somebody waits: those who have a CPU to themselves must share it from now on. */
+static __noinline int slices_share(u64 now)
+{
+	lone_slices = 0;
+	for (u32 cpu = 0; cpu < NR_CPUS && can_loop; cpu++) {
+		if (cpu >= tombola_config.nr_cpus)
+			break;
+		if (cpus[cpu].leaf && (s64)(cpus[cpu].end_ns - now - tombola_config.rules.quantum_ns) > 0)
+			scx_bpf_kick_cpu((s32)cpu, SCX_KICK_PREEMPT);
+	}
 	return 0;
 }
 

@@ -123,6 +123,7 @@ struct cpu cpus[NR_CPUS];
  * its affinity, which it does when it is put on the dying CPU: so anybody may draw it, and sends it there.
  */
 u64 offline_cpus;
+u32 lone_slices; /* some CPU may have a slice for a thread alone */
 u64 counters[TOMBOLA_COUNTERS];
 u64 nr_users;
 u32 running; /* 1 between ops.init and ops.exit */
@@ -136,6 +137,15 @@ struct {
 static __always_inline void count(enum tombola_counter what)
 {
 	__sync_fetch_and_add(&counters[what], 1);
+}
+
+/*
+ * The clock of all plans. Not scx_bpf_now: it repeats the run queue's clock of the last scheduling event where a timer or
+ * a remote wake-up asks, up to a tick ago.
+ */
+static __always_inline u64 now_ns(void)
+{
+	return bpf_ktime_get_ns();
 }
 
 static __always_inline struct run_queue *queue_of(u32 queue)
