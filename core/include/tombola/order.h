@@ -94,10 +94,9 @@ TB_INLINE u32 *tb_child(struct tb_client *c, u32 side)
 	return &c->child[side & 1];
 }
 
-/* Recompute what n knows of its subtree; says whether anything changed. */
-TB_INLINE u32 tb_order_refresh(struct tb_queue *q, u32 n)
+/* Recompute what n knows of its subtree, whose sides are given; says whether anything changed. */
+TB_INLINE u32 tb_order_sum_up(struct tb_client *c, const struct tb_client *l, const struct tb_client *r)
 {
-	struct tb_client *c = tb_at(q, n), *l = tb_at(q, c->child[0]), *r = tb_at(q, c->child[1]);
 	u8 height = (u8)((l->height > r->height ? l->height : r->height) + 1);
 	u64 pass = c->pass, mask = c->mask | l->low_mask | r->low_mask;
 	u32 changed;
@@ -111,6 +110,13 @@ TB_INLINE u32 tb_order_refresh(struct tb_queue *q, u32 n)
 	c->low_pass = pass;
 	c->low_mask = mask;
 	return changed;
+}
+
+TB_INLINE u32 tb_order_refresh(struct tb_queue *q, u32 n)
+{
+	struct tb_client *c = tb_at(q, n);
+
+	return tb_order_sum_up(c, tb_at(q, c->child[0]), tb_at(q, c->child[1]));
 }
 
 /* Make `to` stand where `from` stood, below `up`. */
@@ -149,27 +155,26 @@ TB_FN u32 tb_order_rotate(struct tb_queue *q, u32 owner, u32 n, u32 side)
 TB_FN u32 tb_order_mend(struct tb_queue *q, u32 owner, u32 n, u32 through)
 {
 	tb_loop(TB_HEIGHT + 1) {
-		struct tb_client *c = tb_at(q, n);
-		u32 changed, side, k, turns;
-		u8 left, right;
+		struct tb_client *c = tb_at(q, n), *l, *r;
+		u32 side, k;
 
 		if (!n)
 			break;
-		changed = tb_order_refresh(q, n) | through;
-		if (n == through)
-			through = 0;
-		left = tb_at(q, c->child[0])->height;
-		right = tb_at(q, c->child[1])->height;
-		turns = left > right + 1 || right > left + 1;
-		if (turns) {
+		l = tb_at(q, c->child[0]);
+		r = tb_at(q, c->child[1]);
+		if (l->height > r->height + 1 || r->height > l->height + 1) {
 			/* The heavy side is lifted; if it is its inner child that is heavy, that one is lifted above it first. */
-			side = right > left;
+			side = r->height > l->height;
 			k = *tb_child(c, side);
 			if (tb_at(q, *tb_child(tb_at(q, k), !side))->height > tb_at(q, *tb_child(tb_at(q, k), side))->height)
 				tb_order_rotate(q, owner, k, side);
+			if (n == through)
+				through = 0;
 			n = tb_order_rotate(q, owner, n, !side);
-		} else if (!changed) {
+		} else if (!tb_order_sum_up(c, l, r) && !through) {
 			break;
+		} else if (n == through) {
+			through = 0;
 		}
 		n = tb_at(q, n)->up;
 	}

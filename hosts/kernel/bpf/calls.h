@@ -68,7 +68,7 @@ static __always_inline u32 process_by(struct task *t, struct tb_queue *q, u32 tg
 {
 	u32 *known;
 
-	if (t && t->client)
+	if (t->client)
 		return process_of(q, t->client);
 	known = bpf_map_lookup_elem(&processes, &tgid);
 	return known ? *known : TB_NONE;
@@ -76,7 +76,7 @@ static __always_inline u32 process_by(struct task *t, struct tb_queue *q, u32 tg
 
 static __always_inline s64 call_process(struct tombola_call *call, struct run_queue *rq, struct task_struct *p)
 {
-	u32 client = process_by(task_of(p), &rq->economy, (u32)p->tgid);
+	u32 client = process_by(task_find(p), &rq->economy, (u32)p->tgid);
 	struct seat *seat = seat_of(client);
 	u64 tickets = call->value;
 

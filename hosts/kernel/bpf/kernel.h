@@ -84,6 +84,7 @@ struct sched_entity {
 struct sched_ext_entity {
 	u32 flags;
 	u64 slice;
+	u64 dsq_vtime;
 };
 
 struct task_struct {
@@ -126,6 +127,7 @@ struct sched_ext_ops {
 	void (*running)(struct task_struct *p);
 	void (*stopping)(struct task_struct *p, bool runnable);
 	void (*quiescent)(struct task_struct *p, u64 deq_flags);
+	void (*enable)(struct task_struct *p);
 	s32 (*init_task)(struct task_struct *p, struct scx_init_task_args *args);
 	void (*exit_task)(struct task_struct *p, struct scx_exit_task_args *args);
 	void (*cpu_online)(s32 cpu);
@@ -168,8 +170,9 @@ void bpf_rcu_read_unlock(void) __ksym;
 
 /* The one without an answer, which all kernels have since 6.13. */
 void scx_bpf_dsq_insert(struct task_struct *p, u64 dsq_id, u64 slice, u64 enq_flags) __ksym;
-/* Since 6.19; before, the field was written. */
+/* Since 6.19; before, the fields were written. */
 bool scx_bpf_task_set_slice(struct task_struct *p, u64 slice) __ksym __weak;
+bool scx_bpf_task_set_dsq_vtime(struct task_struct *p, u64 vtime) __ksym __weak;
 
 static __always_inline void task_set_slice(struct task_struct *p, u64 slice)
 {
@@ -177,6 +180,14 @@ static __always_inline void task_set_slice(struct task_struct *p, u64 slice)
 		scx_bpf_task_set_slice(p, slice);
 	else
 		p->scx.slice = slice;
+}
+
+static __always_inline void task_set_vtime(struct task_struct *p, u64 vtime)
+{
+	if (bpf_ksym_exists(scx_bpf_task_set_dsq_vtime))
+		scx_bpf_task_set_dsq_vtime(p, vtime);
+	else
+		p->scx.dsq_vtime = vtime;
 }
 
 /*

@@ -52,7 +52,7 @@ void BPF_STRUCT_OPS(tombola_enqueue, struct task_struct *p, u64 enq_flags)
 	u32 verdict;
 	struct cpu *c = cpu_of(cpu);
 
-	if (!t || !t->client) {
+	if (!t->client) {
 		/* The kernel's own threads wait for nobody; one that burns CPU time takes turns at its slices' ends. */
 		scx_bpf_dsq_insert(p, TB_DSQ_LOCAL, tombola_config.rules.quantum_ns,
 			   enq_flags | (enq_flags & SCX_ENQ_WAKEUP ? SCX_ENQ_PREEMPT : 0));
@@ -105,7 +105,6 @@ static __always_inline void begin(s32 cpu, struct tb_queue *q, struct task *t, u
 static __always_inline void hand_over(u32 leaf, s32 cpu, u64 slice_ns)
 {
 	struct task_struct *p = bpf_task_from_pid((s32)seat_of(leaf)->id);
-	struct task *t;
 	s32 from;
 
 	if (!p) {
@@ -114,9 +113,7 @@ static __always_inline void hand_over(u32 leaf, s32 cpu, u64 slice_ns)
 		scx_bpf_kick_cpu(cpu, 0);
 		return;
 	}
-	t = task_of(p);
-	if (t)
-		t->slice_ns = slice_ns;
+	task_at(leaf)->slice_ns = slice_ns;
 	from = scx_bpf_task_cpu(p);
 	/* A CPU on its way offline waits until its threads are gone, and looks only when it schedules: make it. */
 	if (offline_cpus & cpu_mask(from))
@@ -134,9 +131,9 @@ static __always_inline void hand_over(u32 leaf, s32 cpu, u64 slice_ns)
 /* Who has the CPU and could go on, settled; TB_NONE: nobody. */
 static __noinline u32 holder(struct task_struct *prev)
 {
-	struct task *t;
+	struct task *t = task_of(prev);
 
-	if (!(prev->scx.flags & SCX_TASK_QUEUED) || !(t = task_of(prev)) || !t->client)
+	if (!(prev->scx.flags & SCX_TASK_QUEUED) || !t->client)
 		return TB_NONE;
 	settle(prev, t);
 	return t->client;
@@ -147,8 +144,6 @@ static __always_inline void keep(s32 cpu, struct task_struct *p, struct tb_queue
 {
 	struct task *t = task_of(p);
 
-	if (!t)
-		return;
 	count(TOMBOLA_COUNT_KEEPS);
 	note_use(q, t);
 	if (trace_on)
@@ -192,7 +187,7 @@ void BPF_STRUCT_OPS(tombola_running, struct task_struct *p)
 	struct run_queue *rq;
 	u32 state;
 
-	if (!t || !t->client || !(rq = queue_of(t->queue))) {
+	if (!t->client || !(rq = queue_of(t->queue))) {
 		cpu_of(cpu)->leaf = TB_NONE;
 		return;
 	}
@@ -213,13 +208,12 @@ void BPF_STRUCT_OPS(tombola_running, struct task_struct *p)
 void BPF_STRUCT_OPS(tombola_stopping, struct task_struct *p, bool runnable)
 {
 	struct cpu *c = cpu_of(scx_bpf_task_cpu(p));
-	struct task *t = task_of(p), *parent_task;
+	struct task *t = task_of(p);
 	struct task_struct *parent;
 	struct run_queue *rq;
-	u32 parent_leaf = TB_NONE;
 
 	c->leaf = TB_NONE;
-	if (!t || !t->client || !(rq = queue_of(t->queue)))
+	if (!t->client || !(rq = queue_of(t->queue)))
 		return;
 	settle(p, t);
 	if (t->sliced_ns)
@@ -228,9 +222,7 @@ void BPF_STRUCT_OPS(tombola_stopping, struct task_struct *p, bool runnable)
 		step_leave(t->queue, t->client);
 	if (!runnable && (p->flags & PF_EXITING)) {
 		parent = p->real_parent;
-		if (parent && (parent_task = task_of(parent)))
-			parent_leaf = parent_task->client;
-		bequeath(t, parent_leaf);
+		bequeath(t, parent ? task_find(parent)->client : TB_NONE);
 	}
 	if (trace_on && t->sliced_ns)
 		trace_run(p, t, &rq->economy, 0);
@@ -242,7 +234,7 @@ void BPF_STRUCT_OPS(tombola_quiescent, struct task_struct *p, u64 deq_flags)
 	struct task *t = task_of(p);
 	struct run_queue *rq;
 
-	if (!t || !t->client || !(rq = queue_of(t->queue)))
+	if (!t->client || !(rq = queue_of(t->queue)))
 		return;
 	if (tb_at(&rq->economy, t->client)->state)
 		step_leave(t->queue, t->client);
@@ -250,32 +242,41 @@ void BPF_STRUCT_OPS(tombola_quiescent, struct task_struct *p, u64 deq_flags)
 
 s32 BPF_STRUCT_OPS(tombola_init_task, struct task_struct *p, struct scx_init_task_args *args)
 {
-	struct task *t = bpf_task_storage_get(&tasks, p, 0, BPF_LOCAL_STORAGE_GET_F_CREATE);
-	struct task *forker = NULL, *before = NULL;
+	u32 *leaf = bpf_task_storage_get(&leaves, p, 0, BPF_LOCAL_STORAGE_GET_F_CREATE);
+	struct task *forker = task_at(TB_NONE), *before = forker;
 	struct task_struct *leader;
 
-	if (!t)
+	if (!leaf)
 		return -ENOMEM;
 	if (p->flags & PF_KTHREAD)
 		return 0;
 	/* At a fork the current task is the parent; p->real_parent is still the parent's parent. */
 	if (args->fork) {
-		forker = task_of(bpf_get_current_task_btf());
+		forker = task_find(bpf_get_current_task_btf());
 		before = forker;
 	} else {
 		leader = p->group_leader;
 		if (leader)
-			before = task_of(leader);
+			before = task_find(leader);
 	}
-	return arrive(p, t, forker, before);
+	*leaf = arrive(p, forker, before);
+	return 0;
+}
+
+/* The thread is ours from here on, new or back from another class. */
+void BPF_STRUCT_OPS(tombola_enable, struct task_struct *p)
+{
+	task_set_vtime(p, task_find(p)->client);
 }
 
 void BPF_STRUCT_OPS(tombola_exit_task, struct task_struct *p, struct scx_exit_task_args *args)
 {
-	struct task *t = task_of(p);
+	u32 *leaf = bpf_task_storage_get(&leaves, p, 0, 0);
 
-	if (t)
-		depart(t);
+	if (!leaf)
+		return;
+	depart(task_at(*leaf));
+	*leaf = TB_NONE;
 }
 
 /* Without these two the kernel ends a scheduler when a CPU comes or goes. */
@@ -320,6 +321,7 @@ struct sched_ext_ops tombola_ops = {
 	.running = (void *)tombola_running,
 	.stopping = (void *)tombola_stopping,
 	.quiescent = (void *)tombola_quiescent,
+	.enable = (void *)tombola_enable,
 	.init_task = (void *)tombola_init_task,
 	.exit_task = (void *)tombola_exit_task,
 	.cpu_online = (void *)tombola_cpu_online,

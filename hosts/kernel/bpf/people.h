@@ -80,44 +80,40 @@ static __always_inline u32 process_from(u32 queue, u32 leaf, u32 tgid)
 }
 
 /* Where a new thread of p's belongs, given a thread that was there before: its process as a currency, or its user. */
-static __always_inline u32 parent_for(struct task_struct *p, struct task *t, struct task *before)
+static __always_inline u32 parent_for(struct task_struct *p, struct task *before)
 {
-	u32 tgid = t->tgid, *known, process = TB_NONE;
+	u32 tgid = (u32)p->tgid, uid = uid_of(p), *known, process = TB_NONE;
 
 	if (p->tgid == p->pid)
-		return user_of(t->uid);
+		return user_of(uid);
 	known = bpf_map_lookup_elem(&processes, &tgid);
 	if (known)
 		return *known;
-	if (before && before->tgid == tgid && before->client) {
-		process = process_from(t->queue, before->client, tgid);
+	if (before->client && before->tgid == tgid) {
+		process = process_from(before->queue, before->client, tgid);
 		if (process)
 			bpf_map_update_elem(&processes, &tgid, &process, BPF_NOEXIST);
 	}
-	return process ? process : user_of(t->uid);
+	return process ? process : user_of(uid);
 }
 
-/* A thread comes, forked by `forker` if that is not null, or found when the scheduler began. */
-static __always_inline s32 arrive(struct task_struct *p, struct task *t, struct task *forker, struct task *before)
+/* A thread comes, forked by `forker` if that is ours, or found when the scheduler began. Its leaf, if there is place for it. */
+static __always_inline u32 arrive(struct task_struct *p, struct task *forker, struct task *before)
 {
-	struct run_queue *rq = queue_of(t->queue);
+	struct run_queue *rq = queue_of(0);
 	struct tb_run run = {};
 	struct seat *forking;
-	u32 parent, leaf, tickets = TB_TICKETS_DEFAULT, of_forker = TB_NONE;
+	u32 parent = parent_for(p, before), leaf, tickets = TB_TICKETS_DEFAULT, of_forker = forker->client;
+	struct task *t;
 
-	t->uid = uid_of(p);
-	t->tgid = (u32)p->tgid;
-	t->exec_ns = p->se.sum_exec_runtime;
-	parent = parent_for(p, t, before);
 	if (!rq || !parent) {
 		count(TOMBOLA_COUNT_FULL);
-		return 0;
+		return TB_NONE;
 	}
-	if (forker) {
+	if (of_forker) {
 		struct cpu *c = cpu_of((s32)bpf_get_smp_processor_id());
 
-		of_forker = forker->client;
-		if (of_forker && c->leaf == of_forker) {
+		if (c->leaf == of_forker) {
 			run.ran_ns = now_ns() - c->since_ns;
 			run.precharge_ns = seat_of(of_forker)->precharge_ns;
 		}
@@ -139,11 +135,18 @@ static __always_inline s32 arrive(struct task_struct *p, struct task *t, struct 
 	bpf_spin_unlock(&rq->lock);
 	if (!leaf) {
 		count(TOMBOLA_COUNT_FULL);
-		return 0;
+		return TB_NONE;
 	}
 	seat_init(leaf, (u32)p->pid, (u32)p->tgid, 0);
+	t = task_at(leaf);
+	t->queue = 0;
+	t->uid = uid_of(p);
+	t->tgid = (u32)p->tgid;
+	t->exec_ns = p->se.sum_exec_runtime;
+	t->slice_ns = 0;
+	t->sliced_ns = 0;
 	t->client = leaf;
-	return 0;
+	return leaf;
 }
 
 /* The thread's uid is not the one it was placed by: it goes to the other user, with its whole process if that has more threads. */

@@ -4,7 +4,7 @@
  *
  *   run queue   the economy (core/include/tombola/economy.h): passes, orders, who waits. Under its own lock, always.
  *   seat        what this host adds to a client of the economy; same index, same lock.
- *   task        what a thread knows of itself. Only from its own operations, which the kernel serializes.
+ *   task        what a thread knows of itself; by its leaf. Only from its own operations, which the kernel serializes.
  *   cpu         what runs where, and the slice timer. Written by that CPU; others read it, see slice.h for the races.
  *
  * There is one run queue as yet, but nothing here says so except NR_QUEUES: a task records its queue, and accounting follows
@@ -79,7 +79,7 @@ struct seat seats[TB_CLIENTS];
 
 struct task {
 	u32 queue;
-	u32 client; /* leaf in that queue's economy; TB_NONE: not ours, or no place left */
+	u32 client; /* leaf in that queue's economy; TB_NONE: gone */
 	u32 uid;
 	u32 tgid;
 	u64 exec_ns;  /* the kernel's count of its CPU time at the last settlement */
@@ -87,12 +87,15 @@ struct task {
 	u64 sliced_ns; /* of that, used */
 };
 
+struct task tasks[TB_CLIENTS];
+
+/* Which is a thread's. TB_NONE: not ours, or no place left. */
 struct {
 	__uint(type, BPF_MAP_TYPE_TASK_STORAGE);
 	__uint(map_flags, BPF_F_NO_PREALLOC);
 	__type(key, int);
-	__type(value, struct task);
-} tasks SEC(".maps");
+	__type(value, u32);
+} leaves SEC(".maps");
 
 /* uid -> client; tgid of a process with several threads -> client. */
 struct {
@@ -153,9 +156,26 @@ static __always_inline struct run_queue *queue_of(u32 queue)
 	return bpf_map_lookup_elem(&queues, &queue);
 }
 
+static __always_inline struct task *task_at(u32 client)
+{
+	return &tasks[client & (TB_CLIENTS - 1)];
+}
+
+/*
+ * A thread in the kernel's hands and ours: asked several times at each switch. The number of its leaf is in a word that is
+ * the scheduler's and that only queues ordered by time would use, which there are none of here (tombola_enable).
+ */
 static __always_inline struct task *task_of(struct task_struct *p)
 {
-	return bpf_task_storage_get(&tasks, p, 0, 0);
+	return task_at((u32)p->scx.dsq_vtime);
+}
+
+/* Any thread, of another class too. */
+static __always_inline struct task *task_find(struct task_struct *p)
+{
+	u32 *leaf = bpf_task_storage_get(&leaves, p, 0, 0);
+
+	return task_at(leaf ? *leaf : TB_NONE);
 }
 
 static __always_inline struct seat *seat_of(u32 client)
