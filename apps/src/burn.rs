@@ -1,6 +1,9 @@
 //! A CPU-bound program: uses all the CPU time it is given.
 
 use clap::Parser;
+use std::io::{self, Read};
+use std::os::unix::process::CommandExt;
+use std::process::Command;
 use std::thread;
 use tombola_apps::{process_cpu_time, work_unit};
 
@@ -14,9 +17,43 @@ struct Args {
     /// Threads that burn
     #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=10_000))]
     threads: u32,
+    /// Processes that do this, forked from one
+    #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=10_000))]
+    processes: u32,
     /// Give the CPU away after every unit of work, as a badly written program does
     #[arg(long)]
     yielding: bool,
+    /// Be executed again by a second thread first: the first one ends, and the second takes over its number
+    #[arg(long)]
+    succeed: bool,
+}
+
+/// Nobody begins before all are there: they would compete with the one who forks.
+fn fork(children: u32) -> io::Result<()> {
+    let (mut all_are_there, parent_end) = io::pipe()?;
+    for _ in 0..children {
+        // SAFETY: there is one thread as yet, so the child may do what it likes.
+        match unsafe { libc::fork() } {
+            -1 => return Err(io::Error::last_os_error()),
+            0 => {
+                drop(parent_end);
+                return all_are_there.read_to_end(&mut Vec::new()).map(|_| ());
+            }
+            _ => (),
+        }
+    }
+    Ok(())
+}
+
+/// Does not come back.
+fn succeed() {
+    let again = thread::spawn(|| {
+        let own = std::env::args_os();
+        Command::new("/proc/self/exe")
+            .args(own.skip(1).filter(|argument| argument != "--succeed"))
+            .exec()
+    });
+    panic!("cannot execute: {:?}", again.join());
 }
 
 fn burn(units: u64, yielding: bool) {
@@ -34,6 +71,10 @@ fn burn(units: u64, yielding: bool) {
 
 fn main() {
     let args = Args::parse();
+    if args.succeed {
+        succeed();
+    }
+    fork(args.processes - 1).expect("cannot fork: too many processes? Stop some");
     let others: Vec<_> = (1..args.threads)
         .map(|_| thread::spawn(move || burn(args.units, args.yielding)))
         .collect();

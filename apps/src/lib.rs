@@ -14,6 +14,12 @@ pub fn thread_cpu_time() -> Duration {
     clock(libc::CLOCK_THREAD_CPUTIME_ID)
 }
 
+/// The clock that the kernel's ticks are counted on.
+#[must_use]
+pub fn monotonic() -> Duration {
+    clock(libc::CLOCK_MONOTONIC)
+}
+
 fn clock(id: libc::clockid_t) -> Duration {
     let mut now = libc::timespec {
         tv_sec: 0,
@@ -21,7 +27,7 @@ fn clock(id: libc::clockid_t) -> Duration {
     };
     // SAFETY: clock_gettime writes one timespec, and `now` is one.
     let failed = unsafe { libc::clock_gettime(id, &raw mut now) };
-    assert_eq!(failed, 0, "the CPU-time clocks exist on every Linux");
+    assert_eq!(failed, 0, "these clocks exist on every Linux");
     Duration::new(now.tv_sec.unsigned_abs(), now.tv_nsec.unsigned_abs() as u32)
 }
 

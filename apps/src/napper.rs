@@ -3,7 +3,7 @@
 use clap::Parser;
 use std::thread;
 use std::time::{Duration, Instant};
-use tombola_apps::work_for;
+use tombola_apps::{monotonic, work_for};
 
 /// Work, nap, and again
 #[derive(Parser)]
@@ -21,6 +21,9 @@ struct Args {
     /// Exit after this many naps and print, for each, how many microseconds after its end the work began; 0: never
     #[arg(long, default_value_t = 0)]
     naps: u64,
+    /// Work until just before each tick of so many microseconds instead, and nap over it: who looks at the tick sees nobody
+    #[arg(long, conflicts_with = "naps")]
+    tick_us: Option<u64>,
 }
 
 /// Pseudo-random numbers are the same in every run (Knuth's MMIX generator).
@@ -40,8 +43,27 @@ impl Jitter {
     }
 }
 
+/// How long before a tick the nap begins, and how long after it the nap ends.
+const TICK_MARGIN: Duration = Duration::from_micros(200);
+
+/// Ticks are at multiples of their period on the monotonic clock.
+fn nap_over_ticks(tick: Duration) -> ! {
+    let in_tick = || Duration::from_nanos((monotonic().as_nanos() % tick.as_nanos()) as u64);
+    loop {
+        let past = in_tick();
+        if past >= TICK_MARGIN && past < tick - TICK_MARGIN {
+            (0..1000).for_each(|i| _ = std::hint::black_box(i));
+        } else {
+            thread::sleep((tick + TICK_MARGIN - past).min(2 * TICK_MARGIN));
+        }
+    }
+}
+
 fn main() {
     let args = Args::parse();
+    if let Some(tick_us) = args.tick_us {
+        nap_over_ticks(Duration::from_micros(tick_us));
+    }
     let mut jitter = Jitter(1);
     let mut late_us = Vec::new();
     while args.naps == 0 || (late_us.len() as u64) < args.naps {
