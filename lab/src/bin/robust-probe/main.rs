@@ -1,0 +1,91 @@
+//! Runs in the guest, as root: puts the scheduler under stress and says whether everybody got on.
+
+mod restarts;
+mod turmoil;
+
+use clap::Parser;
+use std::io;
+use std::process::exit;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+#[derive(Parser)]
+enum Stress {
+    Turmoil(turmoil::Args),
+    Restarts(restarts::Args),
+}
+
+fn main() {
+    let result = match Stress::parse() {
+        Stress::Turmoil(args) => turmoil::run(&args),
+        Stress::Restarts(args) => restarts::run(&args),
+    };
+    if let Err(error) = result {
+        println!("robust-probe: {error}");
+        exit(1);
+    }
+}
+
+/// Of the drivers: no fault of the scheduler holds them up.
+const PRIORITY: i32 = 60;
+/// Who takes no step for so long is lost. The host may be busy.
+const PATIENCE: Duration = Duration::from_secs(120);
+
+/// Steps of processes, counted in memory that they share.
+struct Steps(&'static [AtomicU64]);
+
+impl Steps {
+    fn of(processes: usize) -> io::Result<Self> {
+        let (access, shared) = (
+            libc::PROT_READ | libc::PROT_WRITE,
+            libc::MAP_SHARED | libc::MAP_ANONYMOUS,
+        );
+        // SAFETY: fresh zeroed memory, as many counters as were asked for, never unmapped.
+        unsafe {
+            let memory = libc::mmap(std::ptr::null_mut(), processes * 8, access, shared, -1, 0);
+            if memory == libc::MAP_FAILED {
+                return Err(io::Error::last_os_error());
+            }
+            Ok(Self(std::slice::from_raw_parts(memory.cast(), processes)))
+        }
+    }
+
+    fn read(&self) -> Vec<u64> {
+        self.0
+            .iter()
+            .map(|steps| steps.load(Ordering::Relaxed))
+            .collect()
+    }
+
+    /// Waits until everybody has taken a step from now on; `check` meanwhile.
+    fn everybody_gets_on(&self, check: impl Fn() -> io::Result<()>) -> io::Result<()> {
+        let (before, began) = (self.read(), Instant::now());
+        loop {
+            let stuck = before
+                .iter()
+                .zip(self.read())
+                .filter(|&(&before, now)| before == now)
+                .count();
+            if stuck == 0 {
+                return Ok(());
+            }
+            if began.elapsed() > PATIENCE {
+                return Err(io::Error::other(format!(
+                    "{stuck} of {} processes take no step any more",
+                    before.len()
+                )));
+            }
+            check()?;
+            std::thread::sleep(Duration::from_millis(10));
+        }
+    }
+}
+
+fn scheduler_state() -> io::Result<String> {
+    std::fs::read_to_string("/sys/kernel/sched_ext/state").map(|state| state.trim().to_owned())
+}
+
+fn reap() {
+    // SAFETY: a null status is allowed and means that it is not wanted.
+    while unsafe { libc::waitpid(-1, std::ptr::null_mut(), libc::WNOHANG) } > 0 {}
+}

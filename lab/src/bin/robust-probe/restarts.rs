@@ -1,0 +1,137 @@
+//! The scheduler is killed, stopped and started again and again under busy processes: each of them gets on every time.
+
+use crate::{PRIORITY, Steps, scheduler_state};
+use std::io;
+use std::process::{Child, Command, Stdio};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::thread;
+use std::time::{Duration, Instant};
+use tombola_lab::bench::guest::{become_real_time, spawn};
+
+/// Kill, stop and start the scheduler under busy processes
+#[derive(clap::Args)]
+pub struct Args {
+    #[arg(long, default_value_t = 100)]
+    cycles: u32,
+    /// Busy processes; every tenth of them forks without end
+    #[arg(long, default_value_t = 100)]
+    processes: u32,
+}
+
+/// Loading takes seconds, under 100 processes on a busy host many.
+const PATIENCE: Duration = Duration::from_secs(300);
+
+pub fn run(args: &Args) -> io::Result<()> {
+    let steps = Steps::of(args.processes as usize)?;
+    let mut pids = Vec::new();
+    for (number, steps) in steps.0.iter().enumerate() {
+        pids.push(spawn(|| {
+            if number % 10 == 9 {
+                fork_on(steps)
+            } else {
+                compute(steps)
+            }
+        })?);
+    }
+    become_real_time(PRIORITY)?;
+    let all_get_on = || steps.everybody_gets_on(|| everybody_is_there(&pids));
+    all_get_on()?;
+    for cycle in 0..args.cycles {
+        let mut scheduler = start()?;
+        all_get_on()?;
+        end(&mut scheduler, cycle)?;
+        all_get_on()?;
+    }
+    println!(
+        "{} cycles, and {} processes get on",
+        args.cycles,
+        pids.len()
+    );
+    pids.into_iter().for_each(tombola_lab::bench::guest::end);
+    Ok(())
+}
+
+fn compute(steps: &AtomicU64) -> ! {
+    loop {
+        for i in 0..100_000 {
+            std::hint::black_box(i);
+        }
+        steps.fetch_add(1, Ordering::Relaxed);
+    }
+}
+
+fn fork_on(steps: &AtomicU64) -> ! {
+    loop {
+        // SAFETY: one thread, and the child does nothing but end.
+        unsafe {
+            match libc::fork() {
+                0 => libc::_exit(0),
+                pid => libc::waitpid(pid, std::ptr::null_mut(), 0),
+            }
+        };
+        steps.fetch_add(1, Ordering::Relaxed);
+    }
+}
+
+fn everybody_is_there(pids: &[i32]) -> io::Result<()> {
+    // SAFETY: a null status is allowed; signal 0 only asks.
+    match pids
+        .iter()
+        .find(|&&pid| unsafe { libc::waitpid(pid, std::ptr::null_mut(), libc::WNOHANG) } != 0)
+    {
+        None => Ok(()),
+        Some(pid) => Err(io::Error::other(format!("process {pid} is gone"))),
+    }
+}
+
+fn start() -> io::Result<Child> {
+    let mut scheduler = Command::new("tombola")
+        .arg("start")
+        .stdout(Stdio::null())
+        .spawn()?;
+    wait_until("enabled", || match scheduler.try_wait()? {
+        None => Ok(()),
+        Some(status) => Err(io::Error::other(format!(
+            "tombola start ended with {status}"
+        ))),
+    })?;
+    Ok(scheduler)
+}
+
+/// Three ends in turn: killed while it schedules, stopped in order, terminated.
+fn end(scheduler: &mut Child, cycle: u32) -> io::Result<()> {
+    match cycle % 3 {
+        0 => scheduler.kill()?,
+        1 => {
+            let status = Command::new("tombola")
+                .arg("stop")
+                .stdout(Stdio::null())
+                .status()?;
+            if !status.success() {
+                return Err(io::Error::other(format!(
+                    "tombola stop ended with {status}"
+                )));
+            }
+        }
+        // SAFETY: our own child, not waited for yet.
+        _ => drop(unsafe { libc::kill(scheduler.id() as i32, libc::SIGTERM) }),
+    }
+    scheduler.wait()?;
+    wait_until("disabled", || Ok(()))
+}
+
+fn wait_until(state: &str, mut check: impl FnMut() -> io::Result<()>) -> io::Result<()> {
+    let began = Instant::now();
+    while scheduler_state()? != state {
+        check()?;
+        if began.elapsed() > PATIENCE {
+            return Err(io::Error::other(format!(
+                "the scheduler is {}, not {state}, after {} s",
+                scheduler_state()?,
+                PATIENCE.as_secs()
+            )));
+        }
+        thread::sleep(Duration::from_millis(20));
+    }
+    Ok(())
+}

@@ -1,0 +1,24 @@
+//! What tests on the real kernel have in common.
+
+use serde_json::Value;
+
+/// A scheduler that everybody has left: `status --json --all` of it, taken while nothing else ran. Nobody waits, and there are
+/// no clients but base, best-effort, the users ever seen, and the shell, the scheduler and the status, of one thread each.
+#[track_caller]
+pub fn nothing_is_left(tombola: &Value) {
+    assert_eq!(tombola["waiting"], 0, "threads wait: {tombola}");
+    let users = tombola["users"].as_array().expect("users are a list");
+    let mut clients = 2 + users.len() as u64;
+    for user in users {
+        for process in user["processes"].as_array().expect("processes are a list") {
+            let name = process["name"].as_str().expect("a name");
+            assert!(
+                ["init", "sh", "tombola"].contains(&name),
+                "process {} ({name}) is gone and has tickets: {tombola}",
+                process["pid"]
+            );
+            clients += 1;
+        }
+    }
+    assert_eq!(tombola["clients"], clients, "clients are lost: {tombola}");
+}

@@ -1,0 +1,83 @@
+//! The scheduler under everything that processes can do to it at once, and killed and restarted under load, on CPUs that run
+//! in parallel. Nothing here is a measurement: time is the host's. Nobody may be lost, the kernel may not eject it, and all
+//! its counts end where they began.
+//!
+//! `TOMBOLA_RACES_SECONDS` and `TOMBOLA_RESTARTS` say for how long and how often; `make robust` sets both high.
+
+mod common;
+
+use common::nothing_is_left;
+use serde_json::Value;
+use std::time::Duration;
+use tombola_lab::vm::{Kernel, Machine, Mode, tombola_image};
+
+fn from_environment(name: &str, default: u32) -> u32 {
+    match std::env::var(name) {
+        Err(_) => default,
+        Ok(text) => text.parse().unwrap_or_else(|_| {
+            panic!("{name} is {text:?}, not a whole number\n  next:  {name}=600 make test")
+        }),
+    }
+}
+
+fn run(kernel: Kernel, command: &str) -> String {
+    let machine = Machine {
+        cpus: 4,
+        memory_mib: 2048,
+        kernel,
+        mode: Mode::Parallel,
+        timeout: Duration::from_secs(3 * 3600),
+    };
+    let mut image = tombola_image().expect("make build, make vm");
+    image.file("robust.sh", include_str!("robust.sh"), 0o755);
+    let outcome = machine
+        .shell(&image, &format!("sh /robust.sh {command}"), |_| ())
+        .expect("the machine runs");
+    let trouble = outcome.kernel_trouble().join("\n");
+    assert!(
+        outcome.status == 0 && trouble.is_empty(),
+        "status {}:\n{}\n{trouble}",
+        outcome.status,
+        outcome.output
+    );
+    eprintln!(
+        "{command}: {}",
+        outcome.output.lines().next().unwrap_or_default()
+    );
+    outcome.output
+}
+
+fn races(kernel: Kernel, seconds: u32) {
+    let output = run(kernel, &format!("races {seconds}"));
+    let status = output.lines().find_map(|line| line.strip_prefix("STATUS "));
+    let status: Value = serde_json::from_str(status.expect("a status")).expect("JSON");
+    let tombola = &status["tombola"];
+    eprintln!("{}", tombola["counters"]);
+    nothing_is_left(tombola);
+    assert_eq!(tombola["counters"]["full"], 0, "{tombola}");
+}
+
+#[test]
+#[ignore = "boots a virtual machine: make test"]
+fn nobody_is_lost_in_turmoil_on_the_newest_kernel() {
+    races(
+        Kernel::Newest,
+        from_environment("TOMBOLA_RACES_SECONDS", 90),
+    );
+}
+
+#[test]
+#[ignore = "boots a virtual machine: make test"]
+fn nobody_is_lost_in_turmoil_on_the_oldest_kernel() {
+    races(
+        Kernel::Oldest,
+        from_environment("TOMBOLA_RACES_SECONDS", 90) * 2 / 3,
+    );
+}
+
+#[test]
+#[ignore = "boots a virtual machine: make test"]
+fn nobody_is_lost_when_the_scheduler_is_killed_and_restarted() {
+    let cycles = from_environment("TOMBOLA_RESTARTS", 10);
+    run(Kernel::Newest, &format!("restarts {cycles}"));
+}

@@ -1,0 +1,24 @@
+# Runs in the guest; robust.rs judges. robust.sh races SECONDS | restarts CYCLES
+
+# What the kernel says of each thread and CPU when it ejects a scheduler
+echo 1 >/sys/kernel/tracing/events/sched_ext/sched_ext_dump/enable
+echo 8000 >/sys/kernel/tracing/buffer_size_kb
+
+races() { # SECONDS
+    tombola start >/dev/null &
+    until grep -qx enabled /sys/kernel/sched_ext/state; do sleep 0.2; done
+    robust-probe turmoil --seconds "$1" || return
+    sleep 1
+    tombola status --json --all --interval 1s >/tmp/status
+    echo "STATUS $(tr -d '\n' </tmp/status)"
+    tombola stop >/dev/null && wait
+}
+
+restarts() { # CYCLES
+    robust-probe restarts --cycles "$1"
+}
+
+"$@"
+status=$?
+[ $status -eq 0 ] || sed -n 's/.*sched_ext_dump: //p' /sys/kernel/tracing/trace
+exit $status
