@@ -1,167 +1,415 @@
-//! Shares on a real kernel: what tickets give, whatever a user does with forks, threads, yields and naps.
+//! Shares on a real kernel: what tickets give, whatever a user does with forks, threads, yields and naps, in every window of
+//! ten seconds; and how late those come who must not wait.
 //!
 //! The figures are in virtual time, the same in every run. They are read from `tombola status --json`, as a user would.
 
+mod common;
+
+use common::nothing_is_left;
 use serde_json::Value;
 use std::collections::BTreeMap;
 use std::time::Duration;
 use tombola_lab::vm::cli::tombola_image;
 use tombola_lab::vm::{Kernel, Machine, Mode};
 
-type Cases = BTreeMap<String, Value>;
+/// What the script found out in one case.
+#[derive(Default)]
+struct Case {
+    windows: Vec<Value>,
+    /// Microseconds that a sleeper began too late, in ascending order.
+    late_us: Vec<u64>,
+    /// Seconds that something took, each time.
+    took_s: f64,
+}
 
-fn measure(kernel: Kernel, policy: &str) -> Cases {
-    let machine = Machine {
-        cpus: 1,
-        kernel,
-        mode: Mode::measured(),
-        timeout: Duration::from_secs(900),
-        ..Machine::default()
-    };
-    let mut image = tombola_image().expect("make build, make vm");
-    image.file("kernel.sh", include_str!("kernel.sh"), 0o755);
-    let outcome = machine
-        .shell(&image, &format!("sh /kernel.sh {policy}"), |line| {
-            if let Some(case) = line.strip_prefix("CASE ") {
-                eprintln!("{policy}: {case}");
-            }
-        })
-        .expect("the machine runs");
-    let trouble = outcome.kernel_trouble().join("\n");
-    let output = outcome.success().expect("the script succeeds");
-    assert!(
-        output.trim_end().ends_with("disabled"),
-        "after stop: {output}\n{trouble}"
-    );
-    parse(&output)
+type Cases = BTreeMap<String, Case>;
+
+struct Run {
+    kernel: Kernel,
+    cpus: u32,
+    /// Of `tombola start`.
+    options: &'static str,
+    windows: u32,
+    seconds: u32,
+    sets: &'static str,
+}
+
+impl Run {
+    fn cases(&self) -> Cases {
+        let Run {
+            options,
+            windows,
+            seconds,
+            sets,
+            ..
+        } = self;
+        let machine = Machine {
+            cpus: self.cpus,
+            memory_mib: 2048,
+            kernel: self.kernel,
+            mode: Mode::measured(),
+            timeout: Duration::from_secs(3600),
+        };
+        let mut image = tombola_image().expect("make build, make vm");
+        image.file("kernel.sh", include_str!("kernel.sh"), 0o755);
+        let command = format!("sh /kernel.sh '{options}' {windows} {seconds} {sets}");
+        let outcome = machine
+            .shell(&image, &command, |line| {
+                if let Some(case) = line.strip_prefix("CASE ") {
+                    eprintln!("{options}, {} CPUs: {case}", self.cpus);
+                }
+            })
+            .expect("the machine runs");
+        let trouble = outcome.kernel_trouble().join("\n");
+        let output = outcome.success().expect("the script succeeds");
+        assert!(
+            output.trim_end().ends_with("disabled") && trouble.is_empty(),
+            "after stop: {output}\n{trouble}"
+        );
+        let cases = parse(&output);
+        idle(&cases);
+        cases
+    }
 }
 
 fn parse(output: &str) -> Cases {
     let mut cases = Cases::new();
-    let mut name = None;
+    let mut name = String::new();
     for line in output.lines() {
         if let Some(case) = line.strip_prefix("CASE ") {
-            name = Some(case.to_string());
-        } else if let (Some(case), true) = (name.take(), line.starts_with('{')) {
-            cases.insert(
-                case,
-                serde_json::from_str(line).expect("status prints JSON"),
-            );
+            name = case.to_string();
+        }
+        let case = cases.entry(name.clone()).or_default();
+        if line.starts_with('{') {
+            let status = serde_json::from_str(line).expect("status prints JSON");
+            case.windows.push(status);
+        } else if let Some(late) = line.strip_prefix("LATE ") {
+            let number = |word: &str| word.parse::<u64>().expect("a number");
+            case.late_us = late.split_whitespace().map(number).collect();
+            case.late_us.sort_unstable();
+        } else if let Some(took) = line.strip_prefix("TOOK ") {
+            let number = |word: &str| word.parse::<f64>().expect("a number");
+            let words: Vec<f64> = took.split_whitespace().map(number).collect();
+            case.took_s = (words[2] - words[1]) / words[0];
         }
     }
     cases
 }
 
-fn users(status: &Value) -> &Vec<Value> {
-    status["tombola"]["users"]
-        .as_array()
-        .expect("users are a list")
+impl Case {
+    /// In each window, what `of` says.
+    fn each(&self, of: impl Fn(&Value) -> f64) -> Vec<f64> {
+        assert!(!self.windows.is_empty(), "the case was not measured");
+        self.windows.iter().map(of).collect()
+    }
+
+    /// alice's part of what she and bob received, in each window.
+    fn parts(&self) -> Vec<f64> {
+        self.each(|status| {
+            let (alice, bob) = (user(status, "alice"), user(status, "bob"));
+            alice / (alice + bob)
+        })
+    }
+
+    /// The part of what alice received that her first process called `name` did, in each window.
+    fn parts_inside(&self, name: &str) -> Vec<f64> {
+        self.each(|status| processes(status, "alice", name)[0] / user(status, "alice"))
+    }
+
+    /// The least that was not exceeded in 99 of 100 cases.
+    fn late_p99_us(&self) -> u64 {
+        assert!(self.late_us.len() >= 100, "too few: {:?}", self.late_us);
+        self.late_us[(self.late_us.len() * 99).div_ceil(100) - 1]
+    }
 }
 
 fn received(of: &Value) -> f64 {
     of["received_cpus"].as_f64().expect("a number")
 }
 
+fn users<'a>(status: &'a Value, name: &'a str) -> impl Iterator<Item = &'a Value> {
+    let users = status["tombola"]["users"].as_array();
+    let users = users.expect("users are a list");
+    users.iter().filter(move |user| user["user"] == name)
+}
+
 /// CPUs that a user received.
 fn user(status: &Value, name: &str) -> f64 {
-    users(status)
-        .iter()
-        .filter(|user| user["user"] == name)
-        .map(received)
-        .sum()
+    users(status, name).map(received).sum()
 }
 
-/// alice's part of what she and bob received.
-fn part(cases: &Cases, case: &str) -> f64 {
-    let status = &cases[case];
-    user(status, "alice") / (user(status, "alice") + user(status, "bob"))
-}
-
-/// The part of what alice received that her processes called `name` did, each.
-fn parts_of_processes(cases: &Cases, case: &str, name: &str) -> Vec<f64> {
-    let status = &cases[case];
-    let alice = users(status)
-        .iter()
-        .find(|user| user["user"] == "alice")
-        .expect("alice is there");
-    let processes = alice["processes"].as_array().expect("processes are a list");
-    let all = user(status, "alice");
-    processes
-        .iter()
+/// CPUs that a user's processes called `name` received, each, in ascending order.
+fn processes(status: &Value, user: &str, name: &str) -> Vec<f64> {
+    let mut cpus: Vec<f64> = users(status, user)
+        .flat_map(|user| user["processes"].as_array().expect("processes are a list"))
         .filter(|process| process["name"] == name)
-        .map(|process| received(process) / all)
-        .collect()
+        .map(received)
+        .collect();
+    cpus.sort_by(f64::total_cmp);
+    cpus
 }
 
 #[track_caller]
 fn close(what: &str, measured: f64, due: f64, relative: f64) {
     let error = measured / due - 1.0;
+    eprintln!(
+        "{what}: {measured:.5}, due {due:.5}, {:+.3} %",
+        error * 100.0
+    );
     assert!(
         error.abs() <= relative,
-        "{what}: {measured:.4}, due {due:.4}, {:+.2} % off, allowed {:.2} %",
+        "{what}: {measured:.5}, due {due:.5}, {:+.2} % off, allowed {:.2} %",
         error * 100.0,
         relative * 100.0
     );
 }
 
-fn stride(kernel: Kernel) {
-    let cases = measure(kernel, "stride");
-    for case in [
-        "users-1-10",
-        "threads",
-        "chain",
-        "batches",
-        "yielders",
-        "napper",
-    ] {
-        close(case, part(&cases, case), 0.5, 0.01);
+#[track_caller]
+fn all_close(what: &str, measured: &[f64], due: f64, relative: f64) {
+    for measured in measured {
+        close(what, *measured, due, relative);
     }
-    close("ratio-20-1", part(&cases, "ratio-20-1"), 20.0 / 21.0, 0.01);
-    let mut four_one = parts_of_processes(&cases, "processes-4-1", "burn");
-    four_one.sort_by(f64::total_cmp);
-    close("processes-4-1, the small one", four_one[0], 0.2, 0.01);
-    close("processes-4-1, the large one", four_one[1], 0.8, 0.01);
-    for case in ["chain-inside", "wait-inside", "batches-inside"] {
-        close(case, parts_of_processes(&cases, case, "burn")[0], 0.5, 0.05);
-    }
-    idle(&cases);
 }
 
-/// Everybody has gone: what counts clients, waiters and failures says so.
-fn idle(cases: &Cases) {
-    let tombola = &cases["idle"]["tombola"];
-    assert_eq!(tombola["waiting"], 0, "{tombola}");
-    let clients = tombola["clients"].as_u64().expect("a number");
-    assert!(
-        clients < 20,
-        "{clients} clients are in use, and all programs have ended: {tombola}"
+/// Two users of equal base tickets get a half each in every window, whatever one of them does.
+fn halves(cases: &Cases, names: &[&str], relative: f64) {
+    for name in names {
+        all_close(name, &cases[*name].parts(), 0.5, relative);
+    }
+}
+
+const USERS: [&str; 6] = [
+    "users-1-10",
+    "threads",
+    "yielders",
+    "chain",
+    "batches",
+    "napper",
+];
+const CROWDS: [&str; 4] = ["users-1-2", "users-1-60", "fork-and-wait", "tick-napper"];
+const PITFALLS: [&str; 3] = ["interrupted", "succession", "class-change"];
+const INSIDE: [&str; 3] = ["chain-inside", "wait-inside", "batches-inside"];
+
+fn insides(cases: &Cases) {
+    for name in INSIDE {
+        all_close(name, &cases[name].parts_inside("burn"), 0.5, 0.05);
+    }
+}
+
+fn ratios(cases: &Cases) {
+    for ratio in [1.0, 2.0, 3.0, 5.0, 10.0, 20.0] {
+        let name = format!("ratio-{ratio}");
+        all_close(&name, &cases[&name].parts(), ratio / (ratio + 1.0), 0.01);
+        // Of the small one as well: at 20:1 a percent of what the large one has is a fifth of it.
+        let small = cases[&name]
+            .each(|status| user(status, "bob") / (user(status, "alice") + user(status, "bob")));
+        all_close(
+            &format!("{name}, the small one"),
+            &small,
+            1.0 / (ratio + 1.0),
+            0.01,
+        );
+    }
+    let four_one = &cases["processes-4-1"];
+    all_close(
+        "processes-4-1, the small one",
+        &four_one.parts_inside("burn"),
+        0.2,
+        0.01,
     );
-    for counter in ["full", "misplaced"] {
-        assert_eq!(tombola["counters"][counter], 0, "{tombola}");
+}
+
+/// Everybody has gone: nobody waits, and there are no clients but base, best-effort, the users and the few who live.
+fn idle(cases: &Cases) {
+    let tombola = &cases["idle"].windows[0]["tombola"];
+    nothing_is_left(tombola);
+    for counter in ["full", "misplaced", "gone"] {
+        assert_eq!(tombola["counters"][counter], 0, "{counter}: {tombola}");
     }
 }
 
 #[test]
 #[ignore = "boots a virtual machine: make test"]
 fn stride_shares_on_the_newest_kernel() {
-    stride(Kernel::Newest);
+    let cases = Run {
+        kernel: Kernel::Newest,
+        cpus: 1,
+        options: "--policy stride",
+        windows: 3,
+        seconds: 10,
+        sets: "users crowds pitfalls inside ratios",
+    }
+    .cases();
+    halves(&cases, &USERS, 0.01);
+    halves(&cases, &CROWDS, 0.01);
+    halves(&cases, &PITFALLS, 0.01);
+    halves(&cases, &["ticket-changes"], 0.01);
+    insides(&cases);
+    ratios(&cases);
+}
+
+/// What one process can use of two CPUs is a half, and that is what its user has.
+#[test]
+#[ignore = "boots a virtual machine: make test"]
+fn stride_shares_on_two_cpus() {
+    let cases = Run {
+        kernel: Kernel::Newest,
+        cpus: 2,
+        options: "--policy stride",
+        windows: 3,
+        seconds: 10,
+        sets: "users",
+    }
+    .cases();
+    halves(&cases, &USERS, 0.01);
 }
 
 #[test]
 #[ignore = "boots a virtual machine: make test"]
 fn stride_shares_on_the_oldest_kernel() {
-    stride(Kernel::Oldest);
+    let cases = Run {
+        kernel: Kernel::Oldest,
+        cpus: 1,
+        options: "--policy stride",
+        windows: 1,
+        seconds: 10,
+        sets: "users inside",
+    }
+    .cases();
+    halves(&cases, &USERS, 0.01);
+    insides(&cases);
 }
 
 #[test]
 #[ignore = "boots a virtual machine: make test"]
 fn lottery_shares_on_the_newest_kernel() {
-    let cases = measure(Kernel::Newest, "lottery");
-    for case in ["users-1-10", "threads", "yielders"] {
-        // 5 s are some 5000 draws at the users' level: one standard error of a half is 0.5 / sqrt(5000), 1.4 % of it.
-        close(case, part(&cases, case), 0.5, 3.0 * 0.0142);
+    let cases = Run {
+        kernel: Kernel::Newest,
+        cpus: 1,
+        options: "--policy lottery",
+        windows: 1,
+        seconds: 5,
+        sets: "users",
     }
-    idle(&cases);
+    .cases();
+    // 5 s are some 5000 draws at the users' level: one standard error of a half is 0.5 / sqrt(5000), 1.4 % of it.
+    halves(&cases, &["users-1-10", "threads", "yielders"], 3.0 * 0.0142);
+}
+
+/// A run lasts until the tick then, forty quanta and more, and is charged whole.
+#[test]
+#[ignore = "boots a virtual machine: make test"]
+fn shares_hold_when_slices_end_at_the_tick() {
+    let cases = Run {
+        kernel: Kernel::Newest,
+        cpus: 1,
+        options: "--slice-end tick --quantum 100us",
+        windows: 1,
+        seconds: 10,
+        sets: "users",
+    }
+    .cases();
+    halves(&cases, &USERS, 0.01);
+}
+
+/// Sleepers, real-time threads and the kernel's own among hogs; a thousand hogs; tickets of 10000 to 1.
+#[test]
+#[ignore = "boots a virtual machine: make test"]
+fn nobody_waits_too_long() {
+    let cases = Run {
+        kernel: Kernel::Newest,
+        cpus: 1,
+        options: "--policy stride",
+        windows: 1,
+        seconds: 10,
+        sets: "sleepers others extremes",
+    }
+    .cases();
+    sleepers(&cases);
+    others(&cases);
+    extremes(&cases);
+}
+
+fn sleepers(cases: &Cases) {
+    for name in ["sleeper-among-users", "sleeper-inside"] {
+        let (p99_us, worst_us) = (cases[name].late_p99_us(), cases[name].late_us.last());
+        eprintln!("{name}: p99 {p99_us} us, worst {worst_us:?}");
+        assert!(p99_us <= 1000, "{name}: {:?}", cases[name].late_us);
+    }
+    for name in ["asks-too-much-among-users", "asks-too-much-inside"] {
+        let share = cases[name].each(|status| {
+            let all: f64 = status["tombola"]["users"]
+                .as_array()
+                .expect("a list")
+                .iter()
+                .map(received)
+                .sum();
+            processes(status, "alice", "napper")[0] / all
+        });
+        all_close(name, &share, 1.0 / 21.0, 0.01);
+    }
+}
+
+fn others(cases: &Cases) {
+    let late_us = &cases["real-time"].late_us;
+    eprintln!(
+        "real-time: p99 {} us, worst {:?}",
+        cases["real-time"].late_p99_us(),
+        late_us.last()
+    );
+    assert!(
+        late_us.last() <= Some(&500),
+        "a real-time thread waited: {late_us:?}"
+    );
+    let took_s = cases["kernel-threads"].took_s;
+    eprintln!("kernel-threads: {took_s} s each");
+    assert!(took_s <= 0.001, "a kernel thread took {took_s} s each time");
+}
+
+/// At either end of a window a client is at most a quantum from its due at each level where it has competitors.
+fn from_due_s(levels: u32) -> f64 {
+    const QUANTUM_S: f64 = 0.001;
+    2.0 * f64::from(levels) * QUANTUM_S
+}
+
+fn extremes(cases: &Cases) {
+    let due = |name: &str, levels: u32, cpus: f64, due: f64| {
+        let seconds = cases[name].windows[0]["tombola"]["interval_s"].as_f64();
+        let seconds = seconds.expect("a number");
+        assert!(
+            (cpus - due).abs() * seconds <= from_due_s(levels),
+            "{name}: received {} s in {seconds} s, due {}",
+            cpus * seconds,
+            due * seconds
+        );
+    };
+    halves(cases, &["thousand"], 0.01);
+    let status = &cases["thousand"].windows[0];
+    for name in ["alice", "bob"] {
+        let hogs = processes(status, name, "burn");
+        eprintln!("thousand: {name}'s from {} to {} CPUs", hogs[0], hogs[499]);
+        assert_eq!(hogs.len(), 500);
+        let mean = user(status, name) / 500.0;
+        hogs.iter().for_each(|cpus| due("thousand", 2, *cpus, mean));
+    }
+    let status = &cases["ten-thousand-to-one"].windows[0];
+    let all = user(status, "alice");
+    let cpus = processes(status, "alice", "burn");
+    eprintln!("ten-thousand-to-one: {cpus:?}");
+    due("ten-thousand-to-one", 1, cpus[0], all / 10001.0);
+    due("ten-thousand-to-one", 1, cpus[1], all * 10000.0 / 10001.0);
+    let status = &cases["million-to-one"].windows[0];
+    eprintln!(
+        "million-to-one: {:?} {:?}",
+        processes(status, "alice", "burn"),
+        processes(status, "bob", "burn")
+    );
+    all_close(
+        "million-to-one",
+        &cases["million-to-one"].parts(),
+        100.0 / 101.0,
+        0.01,
+    );
 }
 
 #[test]
@@ -175,5 +423,5 @@ fn a_part_is_of_what_both_received() {
         user("alice", 0.6),
         user("bob", 0.2)
     );
-    close("alice", part(&parse(&line), "x"), 0.75, 1e-9);
+    close("alice", parse(&line)["x"].parts()[0], 0.75, 1e-9);
 }

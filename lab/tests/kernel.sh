@@ -1,8 +1,11 @@
-# Runs in the guest; kernel.rs judges. For each case: CASE NAME, then the JSON of `tombola status` on one line.
+# Runs in the guest; kernel.rs judges. For each case: CASE NAME, then for each window of time the JSON of `tombola status` on
+# one line, or LATE and how many microseconds after its time a sleeper began to work, each time it woke.
 #
-# kernel.sh POLICY
+# kernel.sh OPTIONS WINDOWS SECONDS SET...: so many windows of so many seconds in each case of these sets, with the scheduler
+# started so
 
-policy=$1
+options=$1 windows=$2 seconds=$3
+shift 3
 
 as() { # USER COMMAND
     setpriv --reuid "$1" --regid "$1" --clear-groups sh -c "exec $2" >/dev/null &
@@ -17,77 +20,233 @@ several() { # N COMMAND...
     done
 }
 
-end() {
-    for user in alice bob; do
-        setpriv --reuid $user --regid $user --clear-groups kill -9 -1
+# Hogs of users of their own
+crowd() { # N
+    for n in $(seq "$1"); do
+        as "u$n" burn
+        crowd="$crowd u$n"
     done
 }
 
-measure() { # NAME
+end() {
+    for user in alice bob $crowd; do
+        setpriv --reuid "$user" --regid "$user" --clear-groups kill -9 -1
+    done
+    crowd=
+}
+
+observe() { # WINDOWS SECONDS
+    for _ in $(seq "$1"); do
+        tombola status --json --all --interval "$2s" | tr -d '\n'
+        echo
+    done
+}
+
+measure() { # NAME [WINDOWS SECONDS]
     sleep 1
     echo "CASE $1"
-    tombola status --json --interval 5s | tr -d '\n'
-    echo
+    observe "${2:-$windows}" "${3:-$seconds}"
     end
     sleep 0.5
 }
 
+# Two users of equal base tickets: whatever bob does, alice has her half.
+users() {
+    as alice burn
+    several 10 as bob burn
+    measure users-1-10
+
+    as alice burn
+    as bob 'burn --threads 8'
+    measure threads
+
+    as alice burn
+    several 3 as bob 'burn --yielding'
+    measure yielders
+
+    as alice burn
+    as bob 'forker chain'
+    measure chain
+
+    as alice burn
+    as bob 'forker batches --children 4'
+    measure batches
+
+    as alice burn
+    as bob napper
+    measure napper
+}
+
+crowds() {
+    as alice burn
+    several 2 as bob burn
+    measure users-1-2
+
+    as alice burn
+    as bob 'burn --processes 60'
+    measure users-1-60
+
+    as alice burn
+    as bob 'forker batches'
+    measure fork-and-wait
+
+    as alice burn
+    as bob 'napper --tick-us 4000'
+    measure tick-napper
+}
+
+# Inside one user
+inside() {
+    as alice burn
+    as alice 'forker chain'
+    measure chain-inside
+
+    as alice burn
+    as alice 'forker batches'
+    measure wait-inside
+
+    as alice burn
+    as alice 'forker batches --children 4'
+    measure batches-inside
+}
+
+# What goes wrong in schedulers of this kind (docs/architecture.md, Pitfalls)
+pitfalls() {
+    # A real-time thread interrupts both: they are put back without being enqueued, and run without having been drawn.
+    as alice burn
+    as bob burn
+    chrt --fifo 50 napper --work-us 300 --nap-us 2000 --jitter-us 2000 >/dev/null &
+    interrupter=$!
+    measure interrupted
+    kill -9 $interrupter
+
+    # A second thread executes a program: it gets the number of the first.
+    as alice burn
+    as bob 'burn --succeed'
+    measure succession
+
+    # Who was in another class comes back where all stand.
+    as alice burn
+    hog=$!
+    as bob burn
+    sleep 1
+    chrt --fifo --pid 1 $hog
+    sleep 3
+    chrt --other --pid 0 $hog
+    measure class-change
+
+    # A debt or a lead is worth the same in service whatever the tickets become; half of the time 1/3 and half of it 2/3.
+    as alice burn
+    as bob burn
+    chrt --fifo 20 sh -c '
+        while :; do
+            lsetbase -u alice 500
+            sleep 0.05
+            lsetbase -u alice 2000
+            sleep 0.05
+        done' &
+    changer=$!
+    measure ticket-changes
+    kill -9 $changer
+    lsetbase -u alice 1000
+}
+
+ratio() { # ALICE'S BASE TICKETS FOR 500 OF BOB'S
+    lsetbase -u alice "$1"
+    as alice burn
+    as bob burn
+    measure "ratio-$(($1 / 500))" 1 "$seconds"
+}
+
+ratios() {
+    lsetbase -u bob 500
+    for tickets in 500 1000 1500 2500 5000 10000; do ratio $tickets; done
+    lsetbase -u alice 1000
+    lsetbase -u bob 1000
+
+    as alice 'lnice -p 400 burn'
+    as alice 'lnice -p 100 burn'
+    measure processes-4-1 1 "$seconds"
+}
+
+late() { # NAME FILE
+    echo "LATE $(tr '\n' ' ' <"$2")"
+}
+
+# One that works and sleeps, among hogs of equal tickets: how late it begins, and what it gets.
+sleeper() { # NAME WORK_US
+    as alice "napper --work-us $2 --nap-us 20000 --jitter-us 4000 --naps 700 >/tmp/late"
+    napper=$!
+    sleep 1
+    echo "CASE $1"
+    observe 1 10
+    # Who asks for more than there is takes longer; nobody waits for that.
+    [ "$2" -gt 500 ] || { wait $napper && late "$1" /tmp/late; }
+    end
+    sleep 0.5
+}
+
+sleepers() {
+    crowd 20
+    sleeper sleeper-among-users 500
+    crowd 20
+    sleeper asks-too-much-among-users 2000
+    several 20 as alice burn
+    sleeper sleeper-inside 500
+    several 20 as alice burn
+    sleeper asks-too-much-inside 2000
+}
+
+# Real-time threads and the kernel's own are held up by nobody.
+others() {
+    crowd 20
+    sleep 1
+    echo "CASE real-time"
+    chrt --fifo 50 napper --work-us 100 --nap-us 5000 --jitter-us 4000 --naps 300 >/tmp/late
+    late real-time /tmp/late
+    # Each read has a thread of the kernel run on each CPU, and waits for it.
+    echo "CASE kernel-threads"
+    chrt --fifo 50 sh -c '
+        from=$(cut -d" " -f1 /proc/uptime)
+        for _ in $(seq 200); do read -r _ </proc/sys/vm/stat_refresh; done
+        echo "TOOK 200 $from $(cut -d" " -f1 /proc/uptime)"'
+    end
+    sleep 0.5
+}
+
+# As many and as unequal as there may be
+extremes() {
+    as alice 'burn --processes 500'
+    as bob 'burn --processes 500'
+    sleep 10
+    measure thousand 1 60
+
+    as alice 'lnice -p 10000 burn'
+    as alice 'lnice -p 1 burn'
+    measure ten-thousand-to-one 1 60
+
+    lsetbase -u alice 10000
+    lsetbase -u bob 100
+    as alice 'lnice -p 10000 burn'
+    as alice 'lnice -p 1 burn'
+    as bob 'lnice -p 10000 burn'
+    as bob 'lnice -p 1 burn'
+    measure million-to-one 1 60
+    lsetbase -u alice 1000
+    lsetbase -u bob 1000
+}
+
 chrt --reset-on-fork --fifo --pid 10 $$
-tombola start --policy "$policy" >/dev/null &
+tombola start $options >/dev/null &
 until grep -qx enabled /sys/kernel/sched_ext/state; do sleep 0.2; done
 
-as alice burn
-several 10 as bob burn
-measure users-1-10
+for set in "$@"; do "$set"; done
 
-as alice burn
-as bob 'burn --threads 8'
-measure threads
-
-as alice burn
-as bob 'forker chain'
-measure chain
-
-as alice burn
-as bob 'forker batches --children 4'
-measure batches
-
-as alice burn
-several 3 as bob 'burn --yielding'
-measure yielders
-
-as alice burn
-as bob napper
-measure napper
-
-lsetbase -u alice 10000
-lsetbase -u bob 500
-as alice burn
-as bob burn
-measure ratio-20-1
-lsetbase -u alice 1000
-lsetbase -u bob 1000
-
-as alice 'lnice -p 400 burn'
-as alice 'lnice -p 100 burn'
-measure processes-4-1
-
-as alice burn
-as alice 'forker chain'
-measure chain-inside
-
-as alice burn
-as alice 'forker batches'
-measure wait-inside
-
-as alice burn
-as alice 'forker batches --children 4'
-measure batches-inside
-
-# Nothing is left over: no client but those of who lives, no thread waiting, no thread without a client.
+# Nothing may be left over but these few.
 sleep 1
 echo "CASE idle"
-tombola status --json --interval 1s | tr -d '\n'
+tombola status --json --all --interval 1s >/tmp/idle
+tr -d '\n' </tmp/idle
 echo
 tombola stop >/dev/null
 cat /sys/kernel/sched_ext/state
