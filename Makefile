@@ -4,13 +4,14 @@ include lab/vm/vm.mk
 
 CARGO ?= cargo
 
-.PHONY: all build test demo lint clean help
+.PHONY: all build test robust demo lint clean help
 
 all: build
 
 help:
 	@echo 'make demo    three users with 3:2:1 tickets on a real kernel, in a virtual machine'
 	@echo 'make test    every test, those on the real kernel too'
+	@echo 'make robust  ten minutes of turmoil, a hundred restarts'
 	@echo 'make build   the programs, in target/release'
 	@echo 'make deps    install what Debian packages the rest needs (as root)'
 	@echo 'make clean   remove what was built and fetched'
@@ -27,6 +28,11 @@ demo: vm build
 
 test: vm lint build
 	$(CARGO) test --release --workspace -- --include-ignored
+
+# As `make test` does it, but for long.
+robust: vm build
+	TOMBOLA_RACES_SECONDS=600 TOMBOLA_RESTARTS=100 \
+		$(CARGO) test --release --package tombola-lab --test robust -- --include-ignored --nocapture --test-threads=1
 
 clean: vm-clean
 	$(CARGO) clean
