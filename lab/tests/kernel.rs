@@ -66,9 +66,7 @@ impl Run {
             output.trim_end().ends_with("disabled") && trouble.is_empty(),
             "after stop: {output}\n{trouble}"
         );
-        let cases = parse(&output);
-        idle(&cases);
-        cases
+        parse(&output)
     }
 }
 
@@ -223,7 +221,12 @@ fn ratios(cases: &Cases) {
 fn idle(cases: &Cases) {
     let tombola = &cases["idle"].windows[0]["tombola"];
     nothing_is_left(tombola);
-    for counter in ["full", "misplaced", "gone"] {
+    // Among several CPUs, who is about to leave its CPU for a moment may not.
+    let never: &[&str] = match tombola["cpus"].as_u64() {
+        Some(1) => &["full", "gone", "misplaced"],
+        _ => &["full"],
+    };
+    for counter in never {
         assert_eq!(tombola["counters"][counter], 0, "{counter}: {tombola}");
     }
 }
@@ -246,6 +249,7 @@ fn stride_shares_on_the_newest_kernel() {
     halves(&cases, &["ticket-changes"], 0.01);
     insides(&cases);
     ratios(&cases);
+    idle(&cases);
 }
 
 /// What one process can use of two CPUs is a half, and that is what its user has.
@@ -262,6 +266,7 @@ fn stride_shares_on_two_cpus() {
     }
     .cases();
     halves(&cases, &USERS, 0.01);
+    idle(&cases);
 }
 
 #[test]
@@ -278,6 +283,7 @@ fn stride_shares_on_the_oldest_kernel() {
     .cases();
     halves(&cases, &USERS, 0.01);
     insides(&cases);
+    idle(&cases);
 }
 
 #[test]
@@ -294,6 +300,7 @@ fn lottery_shares_on_the_newest_kernel() {
     .cases();
     // 5 s are some 5000 draws at the users' level: one standard error of a half is 0.5 / sqrt(5000), 1.4 % of it.
     halves(&cases, &["users-1-10", "threads", "yielders"], 3.0 * 0.0142);
+    idle(&cases);
 }
 
 /// A run lasts until the tick then, forty quanta and more, and is charged whole.
@@ -310,6 +317,7 @@ fn shares_hold_when_slices_end_at_the_tick() {
     }
     .cases();
     halves(&cases, &USERS, 0.01);
+    idle(&cases);
 }
 
 /// Sleepers, real-time threads and the kernel's own among hogs; a thousand hogs; tickets of 10000 to 1.
@@ -328,6 +336,7 @@ fn nobody_waits_too_long() {
     sleepers(&cases);
     others(&cases);
     extremes(&cases);
+    idle(&cases);
 }
 
 fn sleepers(cases: &Cases) {

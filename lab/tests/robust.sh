@@ -4,13 +4,21 @@
 echo 1 >/sys/kernel/tracing/events/sched_ext/sched_ext_dump/enable
 echo 8000 >/sys/kernel/tracing/buffer_size_kb
 
+# Kernels before 6.18 tell a scheduler of a death when the last reference to the thread is given back, at leisure.
+settled_status() {
+    for _ in $(seq 60); do
+        sleep 1
+        tombola status --json --all --interval 1s >/tmp/status
+        grep -q '"name": ""' /tmp/status || break
+    done
+    echo "STATUS $(tr -d '\n' </tmp/status)"
+}
+
 races() { # SECONDS
     tombola start >/dev/null &
     until grep -qx enabled /sys/kernel/sched_ext/state; do sleep 0.2; done
     robust-probe turmoil --seconds "$1" || return
-    sleep 1
-    tombola status --json --all --interval 1s >/tmp/status
-    echo "STATUS $(tr -d '\n' </tmp/status)"
+    settled_status
     tombola stop >/dev/null && wait
 }
 
