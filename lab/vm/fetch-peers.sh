@@ -2,14 +2,14 @@
 # fetch-peers.sh
 #
 # Builds other people's sched_ext schedulers, to be measured beside ours, into
-# build/peers/bin/: scx_flash, scx_rusty and scx_bpfland from crates.io, in the
-# versions below. Takes some minutes for each; does nothing, and at once, when
-# all are there. To build again, delete the directory.
+# build/peers/bin/: scx_flash and scx_rusty from crates.io, in the version below.
+# Takes some minutes for each; does nothing, and at once, when both are there.
+# To build again, delete the directory.
 set -euo pipefail
 . "$(dirname "$0")/apt-private.sh"
 
 VERSION=1.1.4
-PEERS=(scx_flash scx_rusty scx_bpfland)
+PEERS=(scx_flash scx_rusty)
 
 missing=()
 for peer in "${PEERS[@]}"; do

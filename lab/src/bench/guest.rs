@@ -1,6 +1,6 @@
 //! What the programs that measure inside the guest have in common.
 
-use std::io;
+use std::io::{self, Read, Write};
 use std::process::{Command, exit};
 
 /// The numbered test users begin after this uid.
@@ -43,6 +43,38 @@ pub fn spawn(work: impl FnOnce()) -> io::Result<i32> {
     }
 }
 
+/// Where children wait for the start. Busy ones must not begin before all are set up: what sets them up would have to wait
+/// for its own turn among them, a hundred times as long if a hundred users are busy.
+pub struct Gate {
+    arrivals: (io::PipeReader, io::PipeWriter),
+    permits: (io::PipeReader, io::PipeWriter),
+}
+
+impl Gate {
+    pub fn new() -> io::Result<Self> {
+        Ok(Self {
+            arrivals: io::pipe()?,
+            permits: io::pipe()?,
+        })
+    }
+
+    /// In a child: says that it is there, and waits.
+    pub fn pass(&self) -> io::Result<()> {
+        (&self.arrivals.1).write_all(&[0])?;
+        (&self.permits.0).read_exact(&mut [0])
+    }
+
+    /// In the parent: waits until one more is there.
+    pub fn await_arrival(&self) -> io::Result<()> {
+        (&self.arrivals.0).read_exact(&mut [0])
+    }
+
+    /// In the parent: lets so many pass.
+    pub fn open(&self, count: usize) -> io::Result<()> {
+        (&self.permits.1).write_all(&vec![0; count])
+    }
+}
+
 pub fn end(pid: i32) {
     unsafe {
         libc::kill(pid, libc::SIGKILL);
@@ -50,11 +82,23 @@ pub fn end(pid: i32) {
     }
 }
 
+/// Until a child that ends by itself has ended; an error if it failed.
+pub fn wait_for(pid: i32) -> io::Result<()> {
+    let mut status = 0;
+    match unsafe { libc::waitpid(pid, &raw mut status, 0) } {
+        -1 => Err(io::Error::last_os_error()),
+        _ if status == 0 => Ok(()),
+        _ => Err(io::Error::other("a process that measures has failed")),
+    }
+}
+
+/// Children are not real-time, or they would escape what is measured.
 pub fn become_real_time(priority: i32) -> io::Result<()> {
     let parameters = libc::sched_param {
         sched_priority: priority,
     };
-    match unsafe { libc::sched_setscheduler(0, libc::SCHED_FIFO, &parameters) } {
+    let policy = libc::SCHED_FIFO | libc::SCHED_RESET_ON_FORK;
+    match unsafe { libc::sched_setscheduler(0, policy, &parameters) } {
         0 => Ok(()),
         _ => Err(io::Error::last_os_error()),
     }

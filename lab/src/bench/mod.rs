@@ -1,8 +1,22 @@
 //! What experiments on shares and costs have in common: weights, entitlements, errors over windows.
 
+pub mod boot;
 pub mod cases;
+pub mod cli;
+pub mod cost;
 pub mod guest;
+pub mod scheduler;
+pub mod shares;
 pub mod windows;
+
+/// How shares are made known to a scheduler.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+pub enum By {
+    /// nice for a process; for groups, if there are several, control groups with cpu.weight
+    Weight,
+    /// Process tickets; groups are users with base tickets
+    Tickets,
+}
 
 /// The kernel's weight of each nice value from 0 to 19: 1024 / 1.25^nice, as `sched_prio_to_weight` rounds it.
 const WEIGHTS: [u32; 20] = [

@@ -3,16 +3,19 @@
 //! Prints one line of JSON. Times are exact: in counted time an instruction takes a fixed number of nanoseconds, so they
 //! are instruction counts. Busy processes loop 1000 instructions a pass and count the passes, so what they did usefully
 //! can be told from what scheduling took.
+//!
+//! The driver is a real-time process, so whatever it measures cannot keep it waiting.
 
-use clap::{Args, Parser, Subcommand, ValueEnum};
+use clap::{Args, Parser, Subcommand};
+use serde_json::json;
 use std::io::{self, Read, Write};
 use std::process::exit;
 use std::sync::atomic::{AtomicU64, Ordering};
+use tombola_lab::bench::By;
 use tombola_lab::bench::guest::{
-    UID_BASE, become_real_time, context_switches, end, now_ns, set_base_tickets, set_tickets,
-    sleep_until, spawn,
+    Gate, UID_BASE, become_real_time, context_switches, end, now_ns, set_base_tickets, sleep_until,
+    spawn, wait_for,
 };
-use tombola_lab::bench::weight_of_nice;
 
 #[derive(Parser)]
 struct Arguments {
@@ -24,14 +27,14 @@ struct Arguments {
 
 #[derive(Subcommand)]
 enum Probe {
-    /// Nothing but the crowd of busy processes
+    /// Nothing but the crowd of busy processes; a reading every second
     Hogs {
-        #[arg(long, default_value_t = 5.0)]
-        seconds: f64,
+        #[arg(long, default_value_t = 10)]
+        seconds: u64,
     },
-    /// Two processes wake each other in turn, by two pipes; the crowd has the least weight
+    /// Two processes wake each other in turn, by two pipes; the crowd has the least weight there is
     Ping {
-        #[arg(long, default_value_t = 1_000)]
+        #[arg(long, default_value_t = 10_000)]
         rounds: u64,
     },
     /// One process that works and sleeps, of the same weight as each of the crowd
@@ -55,46 +58,56 @@ struct Crowd {
     by: By,
 }
 
-#[derive(Clone, Copy, PartialEq, ValueEnum)]
-enum By {
-    /// nice, and control groups if there are several users
-    Weight,
-    /// Tickets and users
-    Tickets,
+/// The most and the least that a user, or a control group, can be given.
+#[derive(Clone, Copy)]
+enum Due {
+    Most,
+    Normal,
+    Least,
 }
 
-const NICE_LEAST: i32 = 19;
-/// Of the user of the two processes that wake each other, and of each user of the crowd, if these are several.
-const BASE_TICKETS_PING: u32 = 10_000;
-const BASE_TICKETS_CROWD: u32 = 100;
 const PRIORITY: i32 = 60;
-const WARM_UP_NS: u64 = 500_000_000;
+/// Long enough for what a start leaves behind in the kernel.
+const WARM_UP_NS: u64 = 2_000_000_000;
+const SECOND_NS: u64 = 1_000_000_000;
 const SLEEP_NS: u64 = 20_000_000;
 const SLEEP_JITTER_NS: u64 = 4_000_000;
 
 fn main() {
     let arguments = Arguments::parse();
-    let result = match arguments.probe {
-        Probe::Hogs { seconds } => hogs(&arguments.crowd, seconds),
-        Probe::Ping { rounds } => ping(&arguments.crowd, rounds),
-        Probe::Sleeper { work_us, wakes } => sleeper(&arguments.crowd, work_us, wakes),
-    };
-    if let Err(error) = result {
+    if let Err(error) = run(&arguments) {
         eprintln!("cost-probe: {error}");
         exit(1);
     }
 }
 
-fn hogs(crowd: &Crowd, seconds: f64) -> io::Result<()> {
-    let started = crowd.start(0)?;
+fn run(arguments: &Arguments) -> io::Result<()> {
     become_real_time(PRIORITY)?;
-    sleep_until(now_ns() + WARM_UP_NS);
-    let before = Reading::take(&started)?;
-    sleep_until(before.at_ns + (seconds * 1e9) as u64);
-    let took = Reading::take(&started)?.since(&before);
+    let crowd = &arguments.crowd;
+    match arguments.probe {
+        Probe::Hogs { seconds } => hogs(crowd, seconds),
+        Probe::Ping { rounds } => ping(crowd, rounds),
+        Probe::Sleeper { work_us, wakes } => sleeper(crowd, work_us, wakes),
+    }
+}
+
+fn hogs(crowd: &Crowd, seconds: u64) -> io::Result<()> {
+    let started = crowd.start(Due::Normal)?;
+    started.open()?;
+    let first_ns = now_ns() + WARM_UP_NS;
+    let mut readings = Vec::new();
+    for second in 0..=seconds {
+        sleep_until(first_ns + second * SECOND_NS);
+        readings.push(Reading::take(&started)?);
+    }
+    let list = |of: fn(&Reading) -> u64| readings.iter().map(of).collect::<Vec<_>>();
     println!(
-        "{{\"elapsed_ns\":{},\"passes\":{},\"switches\":{}}}",
-        took.at_ns, took.passes, took.switches
+        "{}",
+        json!({
+            "at_ns": list(|reading| reading.at_ns),
+            "passes": list(|reading| reading.passes),
+            "switches": list(|reading| reading.switches),
+        })
     );
     started.end();
     Ok(())
@@ -102,24 +115,62 @@ fn hogs(crowd: &Crowd, seconds: f64) -> io::Result<()> {
 
 /// A round trip is two wake-ups and two switches, and one write and one read on either side. What a write and a read cost
 /// without a switch is measured by one process alone that reads what it has written.
+///
+/// The two belong to another user (or control group) than the crowd, with the most weight that there is, and each user of
+/// the crowd has the least.
 fn ping(crowd: &Crowd, rounds: u64) -> io::Result<()> {
-    let (alone_reader, alone_writer) = io::pipe()?;
-    let alone_ns = round_trips(&alone_reader, &alone_writer, rounds)?;
-    let started = crowd.start(NICE_LEAST)?;
-    crowd.favour_me()?;
+    let started = crowd.start(Due::Least)?;
     let (there_reader, there_writer) = io::pipe()?;
     let (back_reader, back_writer) = io::pipe()?;
-    let echo = spawn(|| while pass_on(&there_reader, &back_writer).is_ok() {})?;
-    round_trips(&back_reader, &there_writer, rounds / 10)?;
-    let before = Reading::take(&started)?;
-    round_trips(&back_reader, &there_writer, rounds)?;
-    let took = Reading::take(&started)?.since(&before);
-    println!(
-        "{{\"rounds\":{rounds},\"alone_ns\":{alone_ns},\"elapsed_ns\":{},\"passes\":{},\"switches\":{}}}",
-        took.at_ns, took.passes, took.switches
-    );
+    let gate = Gate::new()?;
+    let group = crowd.users;
+    let echo = spawn(|| {
+        crowd.become_one_of(group);
+        gate.pass().expect("the driver opens it");
+        while pass_on(&there_reader, &back_writer).is_ok() {}
+    })?;
+    gate.await_arrival()?;
+    let pinger = spawn(|| {
+        crowd.become_one_of(group);
+        let result = gate
+            .pass()
+            .and_then(|()| serve(&started, (&back_reader, &there_writer), rounds));
+        if let Err(error) = result {
+            eprintln!("cost-probe: {error}");
+            exit(1);
+        }
+    })?;
+    gate.await_arrival()?;
+    crowd.give(group, Due::Most, &[echo, pinger])?;
+    gate.open(2)?;
+    wait_for(pinger)?;
     end(echo);
     started.end();
+    Ok(())
+}
+
+fn serve(
+    started: &Started,
+    (reader, writer): (&io::PipeReader, &io::PipeWriter),
+    rounds: u64,
+) -> io::Result<()> {
+    let (alone_reader, alone_writer) = io::pipe()?;
+    let alone_ns = round_trips(&alone_reader, &alone_writer, rounds)?;
+    started.open()?;
+    round_trips(reader, writer, rounds / 10)?;
+    let before = Reading::take(started)?;
+    round_trips(reader, writer, rounds)?;
+    let took = Reading::take(started)?.since(&before);
+    println!(
+        "{}",
+        json!({
+            "rounds": rounds,
+            "alone_ns": alone_ns,
+            "elapsed_ns": took.at_ns,
+            "passes": took.passes,
+            "switches": took.switches,
+        })
+    );
     Ok(())
 }
 
@@ -144,8 +195,21 @@ fn pass_on(mut reader: &io::PipeReader, mut writer: &io::PipeWriter) -> io::Resu
 }
 
 fn sleeper(crowd: &Crowd, work_us: u64, wakes: u64) -> io::Result<()> {
-    let started = crowd.start(0)?;
-    crowd.join_in()?;
+    let started = crowd.start(Due::Normal)?;
+    let sleeper = spawn(|| {
+        crowd.become_one_of(0);
+        if let Err(error) = sleep_and_work(&started, work_us, wakes) {
+            eprintln!("cost-probe: {error}");
+            exit(1);
+        }
+    })?;
+    wait_for(sleeper)?;
+    started.end();
+    Ok(())
+}
+
+fn sleep_and_work(started: &Started, work_us: u64, wakes: u64) -> io::Result<()> {
+    started.open()?;
     let mut random = 1;
     let mut late_ns = Vec::new();
     work(work_us);
@@ -157,8 +221,10 @@ fn sleeper(crowd: &Crowd, work_us: u64, wakes: u64) -> io::Result<()> {
         work(work_us);
     }
     let elapsed_ns = now_ns() - started_ns;
-    println!("{{\"elapsed_ns\":{elapsed_ns},\"work_us\":{work_us},\"late_ns\":{late_ns:?}}}");
-    started.end();
+    println!(
+        "{}",
+        json!({ "elapsed_ns": elapsed_ns, "work_us": work_us, "late_ns": late_ns })
+    );
     Ok(())
 }
 
@@ -186,10 +252,15 @@ fn next_random(state: &mut u64) -> u64 {
 
 struct Started {
     pids: Vec<i32>,
+    gate: Gate,
     passes: &'static [AtomicU64],
 }
 
 impl Started {
+    fn open(&self) -> io::Result<()> {
+        self.gate.open(self.pids.len())
+    }
+
     fn end(&self) {
         self.pids.iter().for_each(|&pid| end(pid));
     }
@@ -203,79 +274,73 @@ impl Started {
 }
 
 impl Crowd {
-    fn start(&self, nice: i32) -> io::Result<Started> {
+    /// All are there, and wait at the gate.
+    fn start(&self, due: Due) -> io::Result<Started> {
         let passes = shared_counters(self.hogs as usize)?;
+        let gate = Gate::new()?;
         let mut pids = Vec::new();
         for hog in 0..self.hogs {
-            let group = hog % self.users;
-            let pid = spawn(|| self.be_busy(group, nice, &passes[hog as usize]))?;
+            let pid = spawn(|| {
+                self.become_one_of(hog % self.users);
+                gate.pass().expect("the driver opens it");
+                loop_forever(&passes[hog as usize]);
+            })?;
+            gate.await_arrival()?;
             pids.push(pid);
-            match self.by {
-                By::Weight if self.users > 1 => enter_cgroup(group, pid)?,
-                By::Weight => {}
-                By::Tickets => set_tickets(pid, weight_of_nice(nice))?,
+        }
+        for group in 0..self.users.min(self.hogs) {
+            let members = pids.iter().skip(group as usize);
+            let members: Vec<i32> = members.step_by(self.users as usize).copied().collect();
+            self.give(group, due, &members)?;
+        }
+        Ok(Started { pids, gate, passes })
+    }
+
+    fn become_one_of(&self, group: u32) {
+        if self.by == By::Tickets {
+            let uid = UID_BASE + 1 + group;
+            unsafe {
+                assert_eq!(libc::setgid(uid), 0);
+                assert_eq!(libc::setuid(uid), 0);
             }
         }
-        for group in 0..self.users {
-            let several = self.users > 1 && nice == NICE_LEAST;
-            if self.by == By::Tickets && several {
-                set_base_tickets(self.uid(group), BASE_TICKETS_CROWD)?;
-            }
-        }
-        Ok(Started { pids, passes })
     }
 
-    fn uid(&self, group: u32) -> u32 {
-        UID_BASE + 1 + group
-    }
-
-    fn be_busy(&self, group: u32, nice: i32, passes: &AtomicU64) {
-        match self.by {
-            By::Weight => assert_eq!(unsafe { libc::setpriority(libc::PRIO_PROCESS, 0, nice) }, 0),
-            By::Tickets => become_user(self.uid(group)),
-        }
-        loop_forever(passes);
-    }
-
-    /// The calling process, and what it forks, get nearly all of the CPU. With one user it is theirs; with several another.
-    fn favour_me(&self) -> io::Result<()> {
-        if self.by == By::Weight {
+    /// A single normal group is nothing to share with, and stays where it is.
+    fn give(&self, group: u32, due: Due, members: &[i32]) -> io::Result<()> {
+        if self.users == 1 && matches!(due, Due::Normal) {
             return Ok(());
         }
-        set_tickets(std::process::id() as i32, weight_of_nice(0))?;
-        let uid = match self.users {
-            1 => self.uid(0),
-            users => self.uid(users),
-        };
-        if self.users > 1 {
-            set_base_tickets(uid, BASE_TICKETS_PING)?;
+        match self.by {
+            By::Tickets => set_base_tickets(UID_BASE + 1 + group, due.base_tickets()),
+            By::Weight => {
+                let path = format!("/sys/fs/cgroup/crowd{group}");
+                std::fs::create_dir_all(&path)?;
+                std::fs::write(format!("{path}/cpu.weight"), due.cpu_weight().to_string())?;
+                let enter =
+                    |pid: &i32| std::fs::write(format!("{path}/cgroup.procs"), pid.to_string());
+                members.iter().try_for_each(enter)
+            }
         }
-        become_user(uid);
-        Ok(())
-    }
-
-    /// The calling process becomes one of the first user's, with as many tickets as each of the crowd.
-    fn join_in(&self) -> io::Result<()> {
-        if self.by == By::Tickets {
-            set_tickets(std::process::id() as i32, weight_of_nice(0))?;
-            become_user(self.uid(0));
-        }
-        Ok(())
     }
 }
 
-fn become_user(uid: u32) {
-    // The crowd has to be killed in the end, so only the effective user changes for those who do that.
-    unsafe {
-        assert_eq!(libc::setresgid(uid, uid, uid), 0);
-        assert_eq!(libc::setresuid(uid, uid, 0), 0);
+impl Due {
+    fn base_tickets(self) -> u32 {
+        match self {
+            Due::Most => 10_000,
+            Due::Normal => 1_000,
+            Due::Least => 100,
+        }
     }
-}
 
-fn enter_cgroup(group: u32, pid: i32) -> io::Result<()> {
-    let path = format!("/sys/fs/cgroup/crowd{group}");
-    std::fs::create_dir_all(&path)?;
-    std::fs::write(format!("{path}/cgroup.procs"), pid.to_string())
+    fn cpu_weight(self) -> u32 {
+        match self {
+            Due::Most => 10_000,
+            Due::Normal => 100,
+            Due::Least => 1,
+        }
+    }
 }
 
 fn shared_counters(count: usize) -> io::Result<&'static [AtomicU64]> {

@@ -7,16 +7,16 @@
 //!
 //! The driver is a real-time process itself, so whatever it measures cannot keep it waiting.
 
-use clap::{Parser, ValueEnum};
+use clap::Parser;
 use std::fs::File;
 use std::io::{self, Write};
 use std::os::unix::fs::FileExt;
 use std::process::exit;
 use tombola_lab::bench::guest::{
-    UID_BASE, become_real_time, context_switches, end, now_ns, online_cpus, pin_to,
+    Gate, UID_BASE, become_real_time, context_switches, end, now_ns, online_cpus, pin_to,
     set_base_tickets, set_tickets, sleep_until, spawn,
 };
-use tombola_lab::bench::weight_of_nice;
+use tombola_lab::bench::{By, weight_of_nice};
 
 #[derive(Parser)]
 struct Args {
@@ -33,14 +33,6 @@ struct Args {
     warm_up: f64,
     #[arg(long, default_value_t = 0.1)]
     interval: f64,
-}
-
-#[derive(Clone, Copy, PartialEq, ValueEnum)]
-enum By {
-    /// nice for a process; for groups, if there are several, control groups with cpu.weight
-    Weight,
-    /// Process tickets; groups are users with base tickets
-    Tickets,
 }
 
 #[derive(Clone)]
@@ -74,21 +66,29 @@ fn main() {
 }
 
 fn run(args: &Args) -> io::Result<()> {
+    become_real_time(SAMPLER_PRIORITY)?;
+    let gate = Gate::new()?;
     let mut processes = Vec::new();
     for (number, group) in args.groups.iter().enumerate() {
-        start_group(args, number as u32, group, &mut processes)?;
+        start_group(args, number as u32, group, &gate, &mut processes)?;
     }
-    become_real_time(SAMPLER_PRIORITY)?;
     let schedule = Schedule::starting_now(args);
     for cpu in 0..online_cpus() {
         spawn(|| refresh(cpu, &schedule))?;
     }
+    gate.open(processes.len())?;
     let samples = sample(&processes, &schedule)?;
     processes.iter().for_each(|&pid| end(pid));
     print(&samples)
 }
 
-fn start_group(args: &Args, number: u32, group: &Group, pids: &mut Vec<i32>) -> io::Result<()> {
+fn start_group(
+    args: &Args,
+    number: u32,
+    group: &Group,
+    gate: &Gate,
+    pids: &mut Vec<i32>,
+) -> io::Result<()> {
     let several = args.groups.len() > 1;
     let uid = UID_BASE + 1 + number;
     let cgroup = format!("/sys/fs/cgroup/group{number}");
@@ -98,8 +98,9 @@ fn start_group(args: &Args, number: u32, group: &Group, pids: &mut Vec<i32>) -> 
     }
     for &nice in &group.nice {
         let by = args.by;
-        let pid = spawn(|| busy(by, uid, nice))?;
+        let pid = spawn(|| busy(by, uid, nice, gate))?;
         pids.push(pid);
+        gate.await_arrival()?;
         match args.by {
             By::Weight if several => {
                 std::fs::write(format!("{cgroup}/cgroup.procs"), pid.to_string())?
@@ -114,7 +115,7 @@ fn start_group(args: &Args, number: u32, group: &Group, pids: &mut Vec<i32>) -> 
     Ok(())
 }
 
-fn busy(by: By, uid: u32, nice: i32) {
+fn busy(by: By, uid: u32, nice: i32, gate: &Gate) {
     unsafe {
         match by {
             By::Weight => assert_eq!(libc::setpriority(libc::PRIO_PROCESS, 0, nice), 0),
@@ -124,6 +125,7 @@ fn busy(by: By, uid: u32, nice: i32) {
             }
         }
     }
+    gate.pass().expect("the sampler opens it");
     loop {
         std::hint::black_box(0);
     }

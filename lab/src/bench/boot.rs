@@ -1,0 +1,187 @@
+//! Measuring programs run one after the other under one scheduler, in a machine in counted time; several machines at once.
+
+use super::scheduler::Scheduler;
+use crate::vm::{Image, Kernel, Machine, Mode, Outcome, explain, source_root};
+use anyhow::{Context, Result};
+use std::path::{Path, PathBuf};
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
+#[derive(Clone, Debug)]
+pub struct Boot {
+    pub scheduler: &'static Scheduler,
+    pub kernel: Kernel,
+    pub cpus: u32,
+    pub seed: u64,
+    /// Lines of shell, run under the kernel's own scheduler before the one to measure starts.
+    pub before: Vec<String>,
+    /// Lines of shell.
+    pub commands: Vec<String>,
+}
+
+/// What a command printed, those before the start first; nothing if the scheduler was ejected before it ended.
+pub type Printed = Option<String>;
+
+/// In host time; for a slow host that is busy with other things, too.
+const TIMEOUT: Duration = Duration::from_secs(3600);
+/// A measured machine takes a whole CPU of the host.
+const MACHINES_AT_ONCE: usize = 2;
+/// The kernel's monitor of memory accesses (DAMON) samples now more and now less often, and would be taken for scheduling.
+const QUIET: &str = "echo N >/sys/module/damon_stat/parameters/enabled\n";
+const MARK: &str = "END";
+
+/// The directory with the programs of this workspace.
+pub fn own_programs() -> Result<PathBuf> {
+    Ok(source_root()?.join("target/release"))
+}
+
+/// For each boot what its commands printed. `programs` is where Tombola's are.
+pub fn run_all(boots: &[Boot], programs: &Path) -> Result<Vec<Vec<Printed>>> {
+    let next = AtomicUsize::new(0);
+    let results = Mutex::new(boots.iter().map(|_| None).collect::<Vec<_>>());
+    std::thread::scope(|scope| {
+        for _ in 0..MACHINES_AT_ONCE.min(boots.len()) {
+            scope.spawn(|| {
+                while let Some(number) = Some(next.fetch_add(1, Ordering::Relaxed))
+                    && let Some(boot) = boots.get(number)
+                {
+                    let result = boot.run(programs);
+                    if result.is_err() {
+                        next.store(boots.len(), Ordering::Relaxed); // no use in going on
+                    }
+                    results.lock().expect("no thread panics")[number] = Some(result);
+                }
+            });
+        }
+    });
+    let results = results.into_inner().expect("no thread panics");
+    let (failed, done): (Vec<_>, Vec<_>) = results
+        .into_iter()
+        .flatten()
+        .partition(|result| result.is_err());
+    failed.into_iter().chain(done).collect()
+}
+
+impl Boot {
+    pub fn run(&self, programs: &Path) -> Result<Vec<Printed>> {
+        let machine = Machine {
+            cpus: self.cpus,
+            kernel: self.kernel,
+            mode: Mode::Measured {
+                shift: Mode::SHIFT_DEFAULT,
+                seed: self.seed,
+            },
+            timeout: TIMEOUT,
+            ..Machine::default()
+        };
+        let what = self.to_string();
+        let outcome = machine
+            .shell(&self.image(programs)?, &self.script(), |_| ())
+            .with_context(|| what.clone())?;
+        eprintln!("{what}: {:.0} s", outcome.host_seconds);
+        self.take(outcome).with_context(|| what)
+    }
+
+    /// Only what is needed, so that figures do not change with what else is in the workspace.
+    fn image(&self, programs: &Path) -> Result<Image> {
+        let mut image = Image::base()?;
+        for name in ["share-sampler", "cost-probe"] {
+            image.program(&own_programs()?.join(name))?;
+        }
+        self.scheduler.add_to(&mut image, programs)?;
+        Ok(image)
+    }
+
+    fn script(&self) -> String {
+        let functions = r#"
+state() { cat /sys/kernel/sched_ext/state; }
+started() {
+    until [ "$(state)" = enabled ] && grep -q "^$1" /sys/kernel/sched_ext/root/ops; do
+        kill -0 $! || { cat /tmp/log; exit 1; }
+        sleep 0.1
+    done
+    sleep 2
+}
+"#;
+        let measured = |commands: &[String]| -> String {
+            commands
+                .iter()
+                .map(|command| format!("{command} || exit 1\necho {MARK} $(state)\n"))
+                .collect()
+        };
+        let start = self.scheduler.start();
+        let (before, after) = (measured(&self.before), measured(&self.commands));
+        format!("{functions}{QUIET}{before}{start}\n{after}")
+    }
+
+    fn take(&self, outcome: Outcome) -> Result<Vec<Printed>> {
+        let trouble = outcome.kernel_trouble().join("\n");
+        let output = outcome.success()?;
+        let printed = self.split(&output);
+        if printed.len() != self.before.len() + self.commands.len() {
+            return Err(explain(
+                &format!("the guest printed {} results", printed.len()),
+                "its script and this program do not fit together",
+                &format!("the output: {output}"),
+            ));
+        }
+        if printed.contains(&None) {
+            eprintln!("{self}: ejected by the kernel\n{trouble}");
+        }
+        Ok(printed)
+    }
+
+    fn split(&self, output: &str) -> Vec<Printed> {
+        let mut printed = Vec::new();
+        let mut lines = String::new();
+        for line in output.lines() {
+            match line.strip_prefix(MARK) {
+                Some(state) => {
+                    let before = printed.len() < self.before.len();
+                    let alive = before || state.trim() == self.scheduler.state();
+                    printed.push(alive.then(|| std::mem::take(&mut lines)));
+                    lines.clear();
+                }
+                None => lines += &format!("{line}\n"),
+            }
+        }
+        printed
+    }
+}
+
+impl std::fmt::Display for Boot {
+    fn fmt(&self, f: &mut std::fmt::Formatter) -> std::fmt::Result {
+        let kernel = format!("{:?}", self.kernel).to_lowercase();
+        write!(
+            f,
+            "{}, {} CPUs, kernel {kernel}, seed {}, {} measurements",
+            self.scheduler.name,
+            self.cpus,
+            self.seed,
+            self.commands.len()
+        )
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::scheduler::FLASH;
+    use super::*;
+
+    #[test]
+    fn what_an_ejected_scheduler_printed_does_not_count() {
+        let boot = Boot {
+            scheduler: FLASH,
+            kernel: Kernel::Peers,
+            cpus: 4,
+            seed: 0,
+            before: vec!["true".into()],
+            commands: vec!["true".into(); 2],
+        };
+        let printed =
+            boot.split("zero\nEND disabled\none\ntwo\nEND enabled\nthree\nEND disabled\n");
+        let expected = [Some("zero\n".into()), Some("one\ntwo\n".into()), None];
+        assert_eq!(printed, expected);
+    }
+}

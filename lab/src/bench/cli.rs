@@ -1,0 +1,178 @@
+//! `tombola-lab bench`: single measurements by hand, for instance of a scheduler that was changed a moment ago.
+
+use super::boot::own_programs;
+use super::cases::{CASES, Case};
+use super::cost::{self, Contestant, Costs, Crowd};
+use super::scheduler::Scheduler;
+use super::shares::{self, INTERVAL_S, Measured, Point, WINDOWS};
+use crate::vm::Kernel;
+use anyhow::Result;
+use clap::{Args, Subcommand};
+use std::path::PathBuf;
+
+#[derive(Args)]
+pub struct BenchArgs {
+    #[command(subcommand)]
+    what: What,
+}
+
+#[derive(Subcommand)]
+enum What {
+    /// Mean and largest share error, by window length
+    Shares {
+        /// Cases of lab/src/bench/cases.rs; all that say something on so many CPUs if none is named
+        #[arg(long, value_delimiter = ',', value_parser = case)]
+        case: Vec<&'static Case>,
+        #[arg(long, value_delimiter = ',', default_value = "2")]
+        cpus: Vec<u32>,
+        #[command(flatten)]
+        common: Common,
+    },
+    /// Instructions per slice end, and per wake-up and switch
+    Cost {
+        #[arg(long, default_value_t = 20)]
+        tasks: u32,
+        #[arg(long, default_value_t = 10)]
+        users: u32,
+        #[command(flatten)]
+        common: Common,
+    },
+}
+
+#[derive(Args)]
+struct Common {
+    /// stride, stride-tick, lottery, lottery-tick, eevdf, eevdf-tick, scx_flash, scx_rusty
+    #[arg(long, value_delimiter = ',', default_value = "stride", value_parser = Scheduler::find)]
+    scheduler: Vec<&'static Scheduler>,
+    /// Another kernel than the newest on which the scheduler runs
+    #[arg(long, value_enum)]
+    kernel: Option<Kernel>,
+    /// Repeat with so many seeds
+    #[arg(long, default_value_t = 1)]
+    seeds: u64,
+    /// Where Tombola's programs are, if not in target/release
+    #[arg(long)]
+    programs: Option<PathBuf>,
+}
+
+fn case(name: &str) -> Result<&'static Case, String> {
+    let names: Vec<_> = CASES.iter().map(|case| case.name).collect();
+    CASES
+        .iter()
+        .find(|case| case.name == name)
+        .ok_or_else(|| format!("the cases are {}", names.join(", ")))
+}
+
+impl BenchArgs {
+    pub fn run(&self) -> Result<u8> {
+        match &self.what {
+            What::Shares { case, cpus, common } => {
+                let measured = shares::measure(&common.points(case, cpus), &common.programs()?)?;
+                print_shares(&measured);
+            }
+            What::Cost {
+                tasks,
+                users,
+                common,
+            } => {
+                let crowd = Crowd {
+                    tasks: *tasks,
+                    users: *users,
+                };
+                let costs = cost::measure(&common.contestants(), &[crowd], &common.programs()?)?;
+                print_costs(&costs);
+            }
+        }
+        Ok(0)
+    }
+}
+
+impl Common {
+    fn programs(&self) -> Result<PathBuf> {
+        self.programs.clone().map_or_else(own_programs, Ok)
+    }
+
+    fn contestants(&self) -> Vec<Contestant> {
+        let with_seed = |seed| {
+            self.scheduler.iter().map(move |scheduler| Contestant {
+                scheduler,
+                kernel: self.kernel.unwrap_or(scheduler.kernel),
+                seed,
+            })
+        };
+        (0..self.seeds).flat_map(with_seed).collect()
+    }
+
+    fn points(&self, cases: &[&'static Case], cpus: &[u32]) -> Vec<Point> {
+        let mut points = Vec::new();
+        for Contestant {
+            scheduler,
+            kernel,
+            seed,
+        } in self.contestants()
+        {
+            for &cpus in cpus {
+                for case in CASES.iter().filter(|case| case.cpus.contains(&cpus)) {
+                    if cases.is_empty() || cases.iter().any(|wanted| wanted.name == case.name) {
+                        points.push(Point {
+                            scheduler,
+                            kernel,
+                            cpus,
+                            case,
+                            seed,
+                        });
+                    }
+                }
+            }
+        }
+        points
+    }
+}
+
+fn print_shares(measured: &[Measured]) {
+    print!("mean/max error %, windows of");
+    for length in WINDOWS {
+        print!(" {:.1}", length as f64 * INTERVAL_S);
+    }
+    println!(" s; largest lag, utilisation, switches a second");
+    for Measured { point, shares, .. } in measured {
+        print!(
+            "{:<13}{} CPUs {:<10} seed {}",
+            point.scheduler.name, point.cpus, point.case.name, point.seed
+        );
+        for window in shares.windows.iter().flatten() {
+            print!("{:>7.2}/{:<7.2}", window.mean * 100.0, window.max * 100.0);
+        }
+        println!(
+            "{:>9.2} ms {:.2} % {:.0}/s",
+            shares.lag_max_ms,
+            shares.utilisation * 100.0,
+            shares.switches_per_second
+        );
+    }
+}
+
+fn print_costs(all: &[Costs]) {
+    for costs in all {
+        let Contestant {
+            scheduler,
+            kernel,
+            seed,
+        } = costs.contestant;
+        for cost in &costs.costs {
+            println!(
+                "{:<13} {kernel:?} seed {seed}, {} tasks of {} users: slice end {:.0} ({:.0} switches a second, overhead {:.2} %), \
+                 wake and switch {:.0} (alone {:.0}; crowd took {:.1} %)",
+                scheduler.name,
+                cost.crowd.tasks,
+                cost.crowd.users,
+                cost.slice_end,
+                cost.switches_per_second,
+                cost.overhead * 100.0,
+                cost.wake,
+                costs.wake_alone,
+                cost.taken * 100.0
+            );
+        }
+    }
+}
