@@ -12,6 +12,7 @@ help:
 	@echo 'make demo    three users with 3:2:1 tickets on a real kernel, in a virtual machine'
 	@echo 'make test    every test, those on the real kernel too'
 	@echo 'make robust  ten minutes of turmoil, a hundred restarts'
+	@echo 'make lab-NAME  an experiment; target/release/tombola-lab --list says which there are'
 	@echo 'make build   the programs, in target/release'
 	@echo 'make deps    install what Debian packages the rest needs (as root)'
 	@echo 'make clean   remove what was built and fetched'
@@ -25,6 +26,10 @@ lint: deps
 
 demo: vm build
 	target/release/tombola-lab demo --out out/demo
+
+# make lab-rate: the experiment `rate`, and so for every name that `tombola-lab --list` gives.
+lab-%: vm build
+	target/release/tombola-lab $* --out out/$*
 
 test: vm lint build
 	$(CARGO) test --release --workspace -- --include-ignored

@@ -4,6 +4,10 @@
 
 pub mod bench;
 pub mod demo;
+pub mod experiment;
+mod experiments;
+pub mod plan;
 pub mod plot;
 pub mod result;
+mod statistics;
 pub mod vm;

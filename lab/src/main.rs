@@ -1,30 +1,76 @@
-use clap::{Parser, Subcommand};
+use anyhow::Result;
+use clap::{Arg, ArgAction, ArgMatches, Args, Command, FromArgMatches};
+use std::path::PathBuf;
 use std::process::ExitCode;
 use tombola_lab::demo::DemoArgs;
+use tombola_lab::experiment::{EXPERIMENTS, find};
 use tombola_lab::vm::cli::VmArgs;
 
-/// Tombola's laboratory.
-#[derive(Parser)]
-#[command(name = "tombola-lab", version)]
-struct Args {
-    #[command(subcommand)]
-    command: Command,
+/// The command line: the tools, and every experiment by its name.
+fn command() -> Command {
+    let experiments = EXPERIMENTS.iter().map(|experiment| {
+        let out = Arg::new("out")
+            .long("out")
+            .value_name("DIR")
+            .value_parser(clap::value_parser!(PathBuf))
+            .help(format!(
+                "Where to write the result, its series and pictures [default: out/{}]",
+                experiment.name
+            ));
+        Command::new(experiment.name)
+            .about(experiment.about)
+            .after_help(format!("From: {}", experiment.source))
+            .arg(out)
+    });
+    Command::new("tombola-lab")
+        .about("Tombola's laboratory")
+        .version(env!("CARGO_PKG_VERSION"))
+        .arg(
+            Arg::new("list")
+                .long("list")
+                .action(ArgAction::SetTrue)
+                .help("Say what experiments there are"),
+        )
+        .subcommand_negates_reqs(true)
+        .arg_required_else_help(true)
+        .subcommand(
+            DemoArgs::augment_args(Command::new("demo"))
+                .about("Three users with 3:2:1 tickets on a real kernel, in a virtual machine"),
+        )
+        .subcommand(
+            VmArgs::augment_args(Command::new("vm"))
+                .about("Run a command in a virtual machine whose kernel has sched_ext"),
+        )
+        .subcommands(experiments)
 }
 
-#[derive(Subcommand)]
-enum Command {
-    /// Three users with 3:2:1 tickets on a real kernel, in a virtual machine
-    Demo(DemoArgs),
-    /// Run a command in a virtual machine whose kernel has sched_ext
-    Vm(VmArgs),
+fn run(matches: &ArgMatches) -> Result<u8> {
+    match matches.subcommand() {
+        Some(("demo", own)) => DemoArgs::from_arg_matches(own)?.run(),
+        Some(("vm", own)) => VmArgs::from_arg_matches(own)?.run(),
+        Some((name, own)) => {
+            let experiment = find(name).expect("clap lets through what there is");
+            let out = own.get_one::<PathBuf>("out").cloned();
+            experiment.carry_out(out.unwrap_or_else(|| PathBuf::from("out").join(name)))
+        }
+        None => {
+            list();
+            Ok(0)
+        }
+    }
+}
+
+fn list() {
+    for experiment in EXPERIMENTS {
+        println!(
+            "{:22} {}\n{:22} from: {}",
+            experiment.name, experiment.about, "", experiment.source
+        );
+    }
 }
 
 fn main() -> ExitCode {
-    let result = match Args::parse().command {
-        Command::Demo(args) => args.run(),
-        Command::Vm(args) => args.run(),
-    };
-    match result {
+    match run(&command().get_matches()) {
         Ok(status) => ExitCode::from(status),
         Err(error) => {
             eprintln!("tombola-lab: {error:#}");

@@ -26,6 +26,31 @@ pub fn write(dir: &Path, rows: &[Row]) -> Result<()> {
     fs::write(&path, text).with_context(|| format!("cannot write {}", path.display()))
 }
 
+/// The rows for people, one line each.
+#[must_use]
+pub fn table(rows: &[Row]) -> String {
+    let width = rows.iter().map(|row| row.name.len()).max().unwrap_or(0);
+    let line = |row: &Row| {
+        let published = row
+            .published
+            .map_or("-".into(), |figure| format!("{figure:.4}"));
+        let verdict = match row.pass {
+            Some(true) => "met",
+            Some(false) => "NOT MET",
+            None => "",
+        };
+        format!(
+            "{:width$}  {:>10.4}  {published:>10}  {}  {verdict}\n",
+            row.name, row.measured, row.bar
+        )
+    };
+    let head = format!(
+        "{:width$}  {:>10}  {:>10}  bar\n",
+        "", "measured", "published"
+    );
+    std::iter::once(head).chain(rows.iter().map(line)).collect()
+}
+
 /// Were all bars met?
 #[must_use]
 pub fn passed(rows: &[Row]) -> bool {

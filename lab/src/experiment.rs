@@ -1,0 +1,143 @@
+//! An experiment: who runs, what is measured, what was published, and what ours must be.
+
+use crate::experiments;
+use crate::plan::{Course, Line, PLANS_FILE, Plan};
+use crate::result::{self, Row};
+use crate::vm::cli::tombola_image;
+use crate::vm::{Machine, Mode};
+use anyhow::{Context, Result, bail};
+use std::fmt::Write as _;
+use std::fs;
+use std::path::PathBuf;
+use std::thread;
+use std::time::Duration;
+
+pub struct Experiment {
+    pub name: &'static str,
+    pub about: &'static str,
+    /// The document that reports it.
+    pub source: &'static str,
+    pub run: fn(&Bench) -> Result<Vec<Row>>,
+}
+
+pub const EXPERIMENTS: &[Experiment] = &[
+    experiments::rate::RATE,
+    experiments::rate::RATE_OVER_TIME,
+    experiments::relative::RELATIVE_RATE,
+    experiments::relative::RELATIVE_RATE_CHANGE,
+    experiments::relative::RELATIVE_RATE_LOAD,
+    experiments::short_run::SHORT_RUN,
+    experiments::insulation::INSULATION_USER,
+];
+
+pub fn find(name: &str) -> Option<&'static Experiment> {
+    EXPERIMENTS
+        .iter()
+        .find(|experiment| experiment.name == name)
+}
+
+/// Where an experiment runs and writes.
+pub struct Bench {
+    pub out: PathBuf,
+}
+
+impl Experiment {
+    /// Exit status 0 if all bars were met, 1 if not.
+    pub fn carry_out(&self, out: PathBuf) -> Result<u8> {
+        fs::create_dir_all(&out).with_context(|| format!("cannot make {}", out.display()))?;
+        let bench = Bench { out };
+        eprintln!("{}: {} ({})", self.name, self.about, self.source);
+        let rows = (self.run)(&bench)?;
+        result::write(&bench.out, &rows)?;
+        print!("{}", result::table(&rows));
+        println!(
+            "\nwritten to {}: result.json, series.csv, {}.svg and .png",
+            bench.out.display(),
+            self.name
+        );
+        Ok(u8::from(!result::passed(&rows)))
+    }
+}
+
+impl Bench {
+    /// Plays the plans on a machine of one CPU, each batch in a boot of its own and at most two at a time; returns the
+    /// courses in the order of the plans.
+    pub fn play(&self, batches: [&[Plan]; 2]) -> Result<[Vec<Course>; 2]> {
+        let (first, second) = thread::scope(|scope| {
+            let second = scope.spawn(|| play_batch(batches[1]));
+            (
+                play_batch(batches[0]),
+                second.join().expect("playing does not panic"),
+            )
+        });
+        Ok([first?, second?])
+    }
+
+    pub fn write(&self, name: &str, text: &str) -> Result<()> {
+        let path = self.out.join(name);
+        fs::write(&path, text).with_context(|| format!("cannot write {}", path.display()))
+    }
+}
+
+fn play_batch(plans: &[Plan]) -> Result<Vec<Course>> {
+    // A busy guest passes four seconds and more in each of the host's; loading the scheduler takes it over a minute.
+    let seconds: f64 = plans.iter().map(|plan| plan.seconds + plan.warm_up_s).sum();
+    let machine = Machine {
+        cpus: 1,
+        mode: Mode::measured(),
+        timeout: Duration::from_secs_f64(300.0 + 2.0 * seconds),
+        ..Machine::default()
+    };
+    let mut image = tombola_image()?;
+    image.file(PLANS_FILE, serde_json::to_string(plans)?, 0o644);
+    let mut courses: Vec<Course> = Vec::new();
+    let mut failed = None;
+    let outcome = machine.run(&image, &["lab-driver"], |line| {
+        if failed.is_none() {
+            failed = take(line, plans.len(), &mut courses).err();
+        }
+    })?;
+    if let Some(error) = failed {
+        return Err(error);
+    }
+    let trouble = outcome.kernel_trouble().join("\n");
+    outcome.success()?;
+    if !trouble.is_empty() {
+        bail!("the kernel complained during the experiment:\n{trouble}");
+    }
+    Ok(courses)
+}
+
+fn take(line: &str, of: usize, courses: &mut Vec<Course>) -> Result<()> {
+    let line = serde_json::from_str(line).with_context(|| format!("the guest said: {line}"))?;
+    match (line, courses.last_mut()) {
+        (Line::Began(name), _) => {
+            courses.push(Course::default());
+            eprintln!("  {}/{of} {name}", courses.len());
+        }
+        (Line::Sample(sample), Some(course)) => course.samples.push(sample),
+        (Line::Draw(draw), Some(course)) => course.draws.push(draw),
+        _ => bail!("the guest began with a sample"),
+    }
+    Ok(())
+}
+
+/// The raw series of plans and their courses.
+pub fn series(plans: &[&Plan], courses: &[&Course]) -> String {
+    let mut text = String::from("plan,scheduler,seconds,client,used_ns,units\n");
+    for (plan, course) in plans.iter().zip(courses) {
+        for (i, sample) in course.samples.iter().enumerate() {
+            for (client, (used, units)) in sample.used_ns.iter().zip(&sample.units).enumerate() {
+                let at_s = course.at_s(i);
+                let scheduler = plan.scheduler.name();
+                writeln!(
+                    text,
+                    "{},{scheduler},{at_s:.6},{client},{used},{units}",
+                    plan.name
+                )
+                .expect("strings take all");
+            }
+        }
+    }
+    text
+}

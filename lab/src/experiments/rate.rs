@@ -1,0 +1,298 @@
+//! Two busy tasks and every ratio of tickets (Waldspurger & Weihl 1994, 5.1: relative rate accuracy, and fairness over time).
+
+use super::{CHANCE_MIN, LOTTERY_ERRORS_MAX, compared_row, stride_row};
+use crate::experiment::{Bench, Experiment, series};
+use crate::plan::{Client, Course, Plan, Scheduler};
+use crate::plot::{self, Curve, Panel};
+use crate::result::Row;
+use crate::statistics::{chance_of, standard_errors};
+use anyhow::Result;
+
+pub const RATE: Experiment = Experiment {
+    name: "rate",
+    about: "two busy tasks at ticket ratios 1:1 to 10:1, three runs of 60 s each, and 20:1 for 180 s",
+    source: "Lottery scheduling on Mach, 1994",
+    run: rate,
+};
+
+pub const RATE_OVER_TIME: Experiment = Experiment {
+    name: "rate-over-time",
+    about: "two busy tasks at 2:1 for 200 s, in windows of 8 s",
+    source: "Lottery scheduling on Mach, 1994",
+    run: rate_over_time,
+};
+
+const RUNS: usize = 3;
+const RATIOS: u32 = 10;
+const SECONDS: f64 = 60.0;
+const STEEP: (u32, f64) = (20, 180.0);
+/// What was reported of single ratios.
+const PUBLISHED: [(u32, f64); 2] = [(10, 13.42), (20, 19.08)];
+
+fn rate(bench: &Bench) -> Result<Vec<Row>> {
+    let ours = |scheduler| -> Vec<Plan> {
+        let runs = (1..=RATIOS).flat_map(|ratio| (0..RUNS).map(move |_| (ratio, SECONDS)));
+        runs.chain([STEEP])
+            .map(|(ratio, seconds)| plan(scheduler, ratio, seconds))
+            .collect()
+    };
+    let kernels = [Scheduler::Nice, Scheduler::Weight]
+        .into_iter()
+        .flat_map(|scheduler| (1..=RATIOS).map(move |ratio| plan(scheduler, ratio, SECONDS / 3.0)));
+    let stride: Vec<Plan> = ours(Scheduler::Stride).into_iter().chain(kernels).collect();
+    let lottery = ours(Scheduler::Lottery);
+    let [of_stride, of_lottery] = bench.play([&stride, &lottery])?;
+    let plans: Vec<&Plan> = stride.iter().chain(&lottery).collect();
+    let courses: Vec<&Course> = of_stride.iter().chain(&of_lottery).collect();
+    bench.write("series.csv", &series(&plans, &courses))?;
+
+    let mut rows = Vec::new();
+    let mut errors = Vec::new();
+    for (plan, course) in plans.iter().zip(&courses) {
+        let (name, ratio) = (plan.name.clone(), f64::from(ratio_of(plan)));
+        let (due, part) = (
+            ratio / (ratio + 1.0),
+            course.part(&[0, 1], 0, course.last()),
+        );
+        let published = PUBLISHED
+            .iter()
+            .find(|(of, _)| f64::from(*of) == ratio)
+            .map(|(_, figure)| *figure);
+        match plan.scheduler {
+            // Both tasks: the smaller share has the larger relative error.
+            Scheduler::Stride => {
+                let measured = part / (1.0 - part);
+                let mut row = stride_row(name, measured, ratio, published);
+                let off = |measured: f64, due: f64| (measured / due - 1.0).abs();
+                row.bar = format!("both shares within 1 % of {ratio}:1");
+                row.pass = Some(off(part, due) <= 0.01 && off(1.0 - part, 1.0 - due) <= 0.01);
+                rows.push(row);
+            }
+            Scheduler::Lottery => {
+                let error = standard_errors(part, due, used_s(course));
+                errors.push(error);
+                rows.push(Row {
+                    name,
+                    measured: part / (1.0 - part),
+                    published,
+                    bar: format!("within 3 standard errors of {ratio}:1 (off by {error:+.2})"),
+                    pass: Some(error.abs() <= LOTTERY_ERRORS_MAX),
+                });
+            }
+            Scheduler::Nice | Scheduler::Weight => {
+                rows.push(compared_row(name, part / (1.0 - part), ratio))
+            }
+        }
+    }
+    rows.push(binomial_row(
+        "lottery: chance of such errors, all runs together",
+        &errors,
+    ));
+    draw(bench, &plans, &rows)?;
+    Ok(rows)
+}
+
+fn used_s(course: &Course) -> f64 {
+    course.used_s(0, 0, course.last()) + course.used_s(1, 0, course.last())
+}
+
+fn binomial_row(name: &str, errors: &[f64]) -> Row {
+    let chance = chance_of(errors);
+    Row {
+        name: name.to_owned(),
+        measured: chance,
+        published: None,
+        bar: "chi-square not rejected at 1 %".to_owned(),
+        pass: Some(chance >= CHANCE_MIN),
+    }
+}
+
+fn plan(scheduler: Scheduler, ratio: u32, seconds: f64) -> Plan {
+    let favoured = Client {
+        weight: ratio * 100,
+        ..Client::burning(1, ratio * 100)
+    };
+    // Tickets are compared within one user, cgroups' weights between two.
+    let other = Client {
+        user: if scheduler == Scheduler::Weight { 2 } else { 1 },
+        nice: nearest_nice(ratio),
+        ..Client::burning(1, 100)
+    };
+    Plan {
+        name: format!("{} {ratio}:1", scheduler.name()),
+        scheduler,
+        clients: vec![favoured, other],
+        changes: Vec::new(),
+        warm_up_s: 1.0,
+        seconds,
+        every_s: 1.0,
+        trace: false,
+    }
+}
+
+fn ratio_of(plan: &Plan) -> u32 {
+    plan.clients[0].tickets / plan.clients[1].tickets
+}
+
+/// The nice value whose weight is nearest to 1 / ratio of the normal one: the kernel has no finer ones.
+fn nearest_nice(ratio: u32) -> i32 {
+    let weight = |nice| f64::from(crate::bench::weight_of_nice(nice));
+    let off = |nice: &i32| (weight(0) / weight(*nice) - f64::from(ratio)).abs();
+    (0..=19)
+        .min_by(|a, b| off(a).total_cmp(&off(b)))
+        .expect("there are nice values")
+}
+
+fn draw(bench: &Bench, plans: &[&Plan], rows: &[Row]) -> Result<()> {
+    let points = |scheduler| {
+        let of = plans
+            .iter()
+            .zip(rows)
+            .filter(|(plan, _)| plan.scheduler == scheduler);
+        of.map(|(plan, row)| (f64::from(ratio_of(plan)), row.measured))
+            .collect::<Vec<_>>()
+    };
+    let panel = |title: &str, schedulers: [Scheduler; 2]| Panel {
+        title: title.to_owned(),
+        x: "ratio of tickets".to_owned(),
+        y: "ratio of CPU time".to_owned(),
+        curves: schedulers
+            .into_iter()
+            .map(|scheduler| Curve::dots(scheduler.name(), points(scheduler)))
+            .chain([Curve::due("due", vec![(1.0, 1.0), (20.0, 20.0)])])
+            .collect(),
+    };
+    let panels = [
+        panel("Tombola", [Scheduler::Stride, Scheduler::Lottery]),
+        panel("the kernel's own", [Scheduler::Nice, Scheduler::Weight]),
+    ];
+    plot::write(&bench.out, RATE.name, |area| plot::panels(area, &panels))
+}
+
+const WINDOW_S: usize = 8;
+const OVER_TIME_S: f64 = 200.0;
+
+fn rate_over_time(bench: &Bench) -> Result<Vec<Row>> {
+    let of = |scheduler| plan(scheduler, 2, OVER_TIME_S);
+    let first = [
+        of(Scheduler::Stride),
+        of(Scheduler::Nice),
+        of(Scheduler::Weight),
+    ];
+    let second = [of(Scheduler::Lottery)];
+    let [a, b] = bench.play([&first, &second])?;
+    let plans: Vec<&Plan> = first.iter().chain(&second).collect();
+    let courses: Vec<&Course> = a.iter().chain(&b).collect();
+    bench.write("series.csv", &series(&plans, &courses))?;
+    let due = 2.0 / 3.0;
+    let mut rows = Vec::new();
+    let mut panels = Vec::new();
+    for (plan, course) in plans.iter().zip(&courses) {
+        let windows: Vec<f64> = (0..course.last() / WINDOW_S)
+            .map(|i| course.part(&[0, 1], i * WINDOW_S, (i + 1) * WINDOW_S))
+            .collect();
+        let worst = windows
+            .iter()
+            .copied()
+            .max_by(|a, b| (a - due).abs().total_cmp(&(b - due).abs()))
+            .unwrap_or(due);
+        let whole = course.part(&[0, 1], 0, course.last());
+        let name = plan.scheduler.name();
+        match plan.scheduler {
+            Scheduler::Stride => {
+                rows.push(stride_row(
+                    format!("{name}: whole"),
+                    whole / (1.0 - whole),
+                    2.0,
+                    None,
+                ));
+                rows.push(stride_row(
+                    format!("{name}: worst window, share"),
+                    worst,
+                    due,
+                    None,
+                ));
+                rows.push(stride_row(
+                    format!("{name}: worst window, other's share"),
+                    1.0 - worst,
+                    1.0 - due,
+                    None,
+                ));
+            }
+            Scheduler::Lottery => {
+                let error = standard_errors(whole, due, used_s(course));
+                rows.push(Row {
+                    name: format!("{name}: whole"),
+                    measured: whole / (1.0 - whole),
+                    published: None,
+                    bar: format!("within 3 standard errors of 2:1 (off by {error:+.2})"),
+                    pass: Some(error.abs() <= LOTTERY_ERRORS_MAX),
+                });
+                let errors: Vec<f64> = windows
+                    .iter()
+                    .enumerate()
+                    .map(|(i, part)| {
+                        let (from, to) = (i * WINDOW_S, (i + 1) * WINDOW_S);
+                        standard_errors(
+                            *part,
+                            due,
+                            course.used_s(0, from, to) + course.used_s(1, from, to),
+                        )
+                    })
+                    .collect();
+                rows.push(binomial_row(
+                    &format!("{name}: chance of such windows"),
+                    &errors,
+                ));
+            }
+            Scheduler::Nice | Scheduler::Weight => {
+                rows.push(compared_row(
+                    format!("{name}: whole"),
+                    whole / (1.0 - whole),
+                    2.0,
+                ));
+                rows.push(compared_row(
+                    format!("{name}: worst window, share"),
+                    worst,
+                    due,
+                ));
+            }
+        }
+        let seconds = |i: usize| (i as f64 + 0.5) * WINDOW_S as f64;
+        let spread =
+            3.0 * (due * (1.0 - due) / (WINDOW_S as f64 / crate::statistics::QUANTUM_S)).sqrt();
+        let level = |title: &str, at: f64| Curve::due(title, vec![(0.0, at), (OVER_TIME_S, at)]);
+        panels.push(Panel {
+            title: name.to_owned(),
+            x: "seconds".to_owned(),
+            y: "share of the favoured, windows of 8 s".to_owned(),
+            curves: vec![
+                Curve::line(
+                    name,
+                    windows
+                        .iter()
+                        .enumerate()
+                        .map(|(i, part)| (seconds(i), *part))
+                        .collect(),
+                ),
+                level("due; binomial ± 3 standard errors", due),
+                level("", due - spread),
+                level("", due + spread),
+            ],
+        });
+    }
+    plot::write(&bench.out, RATE_OVER_TIME.name, |area| {
+        plot::panels(area, &panels)
+    })?;
+    Ok(rows)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn nice_values_are_the_nearest() {
+        assert_eq!([1, 3, 4, 10].map(nearest_nice), [0, 5, 6, 10]);
+    }
+}

@@ -1,0 +1,40 @@
+//! What chance may do to a lottery.
+
+use statrs::distribution::{ChiSquared, ContinuousCDF};
+
+/// A default quantum of the scheduler, in seconds: how long a draw decides for.
+pub const QUANTUM_S: f64 = 0.001;
+
+/// By how many standard errors of the binomial a lottery's share is off, when `part` was due and CPU time for `seconds` was
+/// drawn for.
+pub fn standard_errors(measured: f64, part: f64, seconds: f64) -> f64 {
+    let draws = seconds / QUANTUM_S;
+    (measured - part) / (part * (1.0 - part) / draws).sqrt()
+}
+
+/// The probability that errors of the binomial, in standard errors, are together at least as large as these. For a binomial
+/// of so many draws each is normal to a good approximation, and the sum of their squares chi-square.
+pub fn chance_of(errors: &[f64]) -> f64 {
+    let sum: f64 = errors.iter().map(|error| error * error).sum();
+    let chi_square = ChiSquared::new(errors.len() as f64).expect("there are errors");
+    chi_square.sf(sum)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn one_standard_error_of_a_half_over_ten_seconds() {
+        // 10000 draws: the standard error of a half is 0.005.
+        assert!((standard_errors(0.505, 0.5, 10.0) - 1.0).abs() < 1e-9);
+    }
+
+    #[test]
+    fn large_errors_are_unlikely() {
+        // The normal: beyond 1.96 standard errors on either side once in twenty.
+        assert!((chance_of(&[1.959_964]) - 0.05).abs() < 1e-6);
+        assert!(chance_of(&[0.5, -0.5, 1.0]) > 0.5);
+        assert!(chance_of(&[3.0, -3.0, 3.0]) < 0.001);
+    }
+}
