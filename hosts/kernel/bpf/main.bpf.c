@@ -92,7 +92,7 @@ static __always_inline void begin(s32 cpu, struct tb_queue *q, struct task *t, u
 	c->leaf = t->client;
 	c->since_ns = now;
 	c->end_ns = now + t->slice_ns;
-	if (t->slice_ns < SLICE_ALONE_NS)
+	if (t->slice_ns <= tombola_config.rules.quantum_ns)
 		slice_timer_wind(cpu, c, now);
 	else
 		lone_slices = 1;
@@ -113,7 +113,6 @@ static __always_inline void hand_over(u32 leaf, s32 cpu, u64 slice_ns)
 		scx_bpf_kick_cpu(cpu, 0);
 		return;
 	}
-	task_at(leaf)->slice_ns = slice_ns;
 	from = scx_bpf_task_cpu(p);
 	/* A CPU on its way offline waits until its threads are gone, and looks only when it schedules: make it. */
 	if (offline_cpus & cpu_mask(from))
@@ -200,8 +199,8 @@ void BPF_STRUCT_OPS(tombola_running, struct task_struct *p)
 		step_join(t->queue, t->client);
 	}
 	t->exec_ns = p->se.sum_exec_runtime;
-	if (!t->slice_ns)
-		t->slice_ns = tombola_config.rules.quantum_ns;
+	/* What the draw gave, or what a real-time task left of it. */
+	t->slice_ns = p->scx.slice;
 	begin(cpu, &rq->economy, t, now_ns());
 }
 
@@ -226,7 +225,6 @@ void BPF_STRUCT_OPS(tombola_stopping, struct task_struct *p, bool runnable)
 	}
 	if (trace_on && t->sliced_ns)
 		trace_run(p, t, &rq->economy, 0);
-	t->slice_ns = 0;
 }
 
 void BPF_STRUCT_OPS(tombola_quiescent, struct task_struct *p, u64 deq_flags)

@@ -143,7 +143,6 @@ static __always_inline u32 arrive(struct task_struct *p, struct task *forker, st
 	t->uid = uid_of(p);
 	t->tgid = (u32)p->tgid;
 	t->exec_ns = p->se.sum_exec_runtime;
-	t->slice_ns = 0;
 	t->sliced_ns = 0;
 	t->client = leaf;
 	return leaf;

@@ -83,7 +83,7 @@ struct task {
 	u32 uid;
 	u32 tgid;
 	u64 exec_ns;  /* the kernel's count of its CPU time at the last settlement */
-	u64 slice_ns; /* what it was given */
+	u64 slice_ns; /* how long it may run */
 	u64 sliced_ns; /* of that, used */
 };
 
