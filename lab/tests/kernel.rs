@@ -49,6 +49,7 @@ impl Run {
             kernel: self.kernel,
             mode: Mode::measured(),
             timeout: Duration::from_secs(3600),
+            ..Machine::default()
         };
         let mut image = tombola_image().expect("make build, make vm");
         image.file("kernel.sh", include_str!("kernel.sh"), 0o755);

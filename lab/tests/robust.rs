@@ -27,6 +27,7 @@ fn run(kernel: Kernel, command: &str) -> String {
         kernel,
         mode: Mode::Parallel,
         timeout: Duration::from_secs(3 * 3600),
+        ..Machine::default()
     };
     let mut image = tombola_image().expect("make build, make vm");
     image.file("robust.sh", include_str!("robust.sh"), 0o755);

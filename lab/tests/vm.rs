@@ -136,3 +136,25 @@ fn measured_runs_are_identical_and_another_seed_is_another_run() {
     );
     assert_ne!(one.output, two.output);
 }
+
+// More than fits into memory, beside a task that wants the CPU.
+const BEYOND_MEMORY: &str = r#"
+while :; do :; done &
+for way in of=/dev/nvme0n1\ if=/dev/zero if=/dev/nvme0n1\ of=/dev/null; do
+    dd bs=64k count=4096 $way || exit 1
+    cat /proc/uptime
+done
+cat /proc/stat /proc/interrupts /proc/meminfo /proc/$!/schedstat
+"#;
+
+#[test]
+fn a_disk_leaves_nothing_to_chance() {
+    let machine = Machine {
+        memory_mib: 256,
+        disk_mib: 256,
+        ..measured(1, 0)
+    };
+    let (first, second) = (run(&machine, BEYOND_MEMORY), run(&machine, BEYOND_MEMORY));
+    assert_eq!(first.status, 0, "{}", first.output);
+    assert_eq!(first.output, second.output);
+}

@@ -14,6 +14,9 @@ pub struct VmArgs {
     /// Memory in MiB
     #[arg(long, default_value_t = 1024)]
     memory: u32,
+    /// Size in MiB of a disk that takes all and keeps nothing, /dev/nvme0n1
+    #[arg(long, default_value_t = 0)]
+    disk: u32,
     #[arg(long, value_enum, default_value_t = Kernel::Newest)]
     kernel: Kernel,
     /// Count time in instructions: the same run every time
@@ -73,6 +76,7 @@ impl VmArgs {
         Machine {
             cpus: self.cpus,
             memory_mib: self.memory,
+            disk_mib: self.disk,
             kernel: self.kernel,
             mode,
             timeout: Duration::from_secs_f64(self.timeout),

@@ -68,6 +68,9 @@ impl Mode {
 pub struct Machine {
     pub cpus: u32,
     pub memory_mib: u32,
+    /// Size of a disk, `/dev/nvme0n1`; 0: none. It takes all that is written and keeps nothing, so that it can answer at
+    /// once: the host's own disk would answer whenever it does, and no two runs be alike.
+    pub disk_mib: u32,
     pub kernel: Kernel,
     pub mode: Mode,
     /// In host time; the machine is killed after it.
@@ -79,6 +82,7 @@ impl Default for Machine {
         Self {
             cpus: 1,
             memory_mib: 1024,
+            disk_mib: 0,
             kernel: Kernel::Newest,
             mode: Mode::Parallel,
             timeout: Duration::from_secs(120),

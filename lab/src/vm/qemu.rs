@@ -161,7 +161,8 @@ fn qemu_command(machine: &Machine, kernel: &KernelFiles, scratch: &Scratch) -> R
     .arg(kernel.dir.join("vmlinuz"))
     .arg("-initrd")
     .arg(scratch.initrd())
-    .args(["-append", &kernel_line(machine.mode)]);
+    .args(["-append", &kernel_line(machine.mode)])
+    .args(disk_options(machine.disk_mib));
     // Without an event descriptor the guest's writes are taken up at once, not
     // when QEMU's main loop gets to it: under -icount that would be chance.
     qemu.args(["-device", "virtio-serial-pci,ioeventfd=off"])
@@ -177,6 +178,16 @@ fn qemu_command(machine: &Machine, kernel: &KernelFiles, scratch: &Scratch) -> R
             &format!("file:{}", scratch.kernel_log().display()),
         ]);
     Ok(qemu)
+}
+
+fn disk_options(mib: u32) -> Vec<String> {
+    if mib == 0 {
+        return Vec::new();
+    }
+    let bytes = u64::from(mib) << 20;
+    let nothing = format!("driver=null-co,node-name=disk,size={bytes},read-zeroes=on");
+    let device = "nvme,drive=disk,serial=scratch";
+    vec!["-blockdev".into(), nothing, "-device".into(), device.into()]
 }
 
 /// For measurements QEMU 10 if it is there: 7.2 starves virtual CPUs under
