@@ -28,6 +28,7 @@ pub const EXPERIMENTS: &[Experiment] = &[
     experiments::relative::RELATIVE_RATE_LOAD,
     experiments::short_run::SHORT_RUN,
     experiments::insulation::INSULATION_USER,
+    experiments::error_by_window::ERROR_BY_WINDOW,
 ];
 
 pub fn find(name: &str) -> Option<&'static Experiment> {

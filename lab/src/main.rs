@@ -2,6 +2,7 @@ use anyhow::Result;
 use clap::{Arg, ArgAction, ArgMatches, Args, Command, FromArgMatches};
 use std::path::PathBuf;
 use std::process::ExitCode;
+use tombola_lab::bench::cli::BenchArgs;
 use tombola_lab::demo::DemoArgs;
 use tombola_lab::experiment::{EXPERIMENTS, find};
 use tombola_lab::vm::cli::VmArgs;
@@ -38,6 +39,10 @@ fn command() -> Command {
                 .about("Three users with 3:2:1 tickets on a real kernel, in a virtual machine"),
         )
         .subcommand(
+            BenchArgs::augment_args(Command::new("bench"))
+                .about("Measure share error or the cost of scheduling, one case by hand"),
+        )
+        .subcommand(
             VmArgs::augment_args(Command::new("vm"))
                 .about("Run a command in a virtual machine whose kernel has sched_ext"),
         )
@@ -47,6 +52,7 @@ fn command() -> Command {
 fn run(matches: &ArgMatches) -> Result<u8> {
     match matches.subcommand() {
         Some(("demo", own)) => DemoArgs::from_arg_matches(own)?.run(),
+        Some(("bench", own)) => BenchArgs::from_arg_matches(own)?.run(),
         Some(("vm", own)) => VmArgs::from_arg_matches(own)?.run(),
         Some((name, own)) => {
             let experiment = find(name).expect("clap lets through what there is");
