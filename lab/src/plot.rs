@@ -94,6 +94,8 @@ pub struct Panel {
     pub x: String,
     pub y: String,
     pub curves: Vec<Curve>,
+    /// Where no curve is.
+    pub legend: SeriesLabelPosition,
 }
 
 /// Draws panels, two in a row.
@@ -154,7 +156,7 @@ fn draw_panel(area: &Area, panel: &Panel) -> DrawResult {
     }
     chart
         .configure_series_labels()
-        .position(SeriesLabelPosition::UpperLeft)
+        .position(panel.legend.clone())
         .background_style(WHITE.mix(0.8))
         .label_font(("sans-serif", 12))
         .draw()?;

@@ -7,6 +7,7 @@ use crate::plot::{self, Curve, Panel};
 use crate::result::Row;
 use crate::statistics::standard_errors;
 use anyhow::Result;
+use plotters::prelude::SeriesLabelPosition;
 
 pub const INSULATION_USER: Experiment = Experiment {
     name: "insulation-user",
@@ -100,6 +101,7 @@ fn panel(tasks: usize, plans: &[&Plan], courses: &[&Course]) -> Panel {
         title: format!("1 task against {tasks}"),
         x: "seconds".to_owned(),
         y: "share of the user with one task".to_owned(),
+        legend: SeriesLabelPosition::MiddleRight,
         curves: curves.collect(),
     }
 }

@@ -7,6 +7,7 @@ use crate::plot::{self, Curve, Panel};
 use crate::result::Row;
 use crate::statistics::{chance_of, standard_errors};
 use anyhow::Result;
+use plotters::prelude::SeriesLabelPosition;
 
 pub const RATE: Experiment = Experiment {
     name: "rate",
@@ -156,6 +157,7 @@ fn draw(bench: &Bench, plans: &[&Plan], rows: &[Row]) -> Result<()> {
         title: title.to_owned(),
         x: "ratio of tickets".to_owned(),
         y: "ratio of CPU time".to_owned(),
+        legend: SeriesLabelPosition::LowerRight,
         curves: schedulers
             .into_iter()
             .map(|scheduler| Curve::dots(scheduler.name(), points(scheduler)))
@@ -266,6 +268,7 @@ fn rate_over_time(bench: &Bench) -> Result<Vec<Row>> {
             title: name.to_owned(),
             x: "seconds".to_owned(),
             y: "share of the favoured, windows of 8 s".to_owned(),
+            legend: SeriesLabelPosition::LowerRight,
             curves: vec![
                 Curve::line(
                     name,

@@ -7,6 +7,7 @@ use crate::plot::{self, Curve, Panel};
 use crate::result::Row;
 use crate::statistics::{QUANTUM_S, standard_errors};
 use anyhow::Result;
+use plotters::prelude::SeriesLabelPosition;
 
 const SOURCE: &str = "Lottery scheduling in Linux, 2012";
 
@@ -101,6 +102,7 @@ fn progress(title: &str, course: &Course) -> Panel {
         title: title.to_owned(),
         x: "seconds".to_owned(),
         y: "units of work done".to_owned(),
+        legend: SeriesLabelPosition::LowerRight,
         curves: vec![curve(0, "favoured"), curve(1, "other")],
     }
 }

@@ -7,6 +7,7 @@ use crate::plot::{self, Curve, Panel};
 use crate::result::Row;
 use crate::statistics::{QUANTUM_S, standard_errors};
 use anyhow::Result;
+use plotters::prelude::SeriesLabelPosition;
 use std::fmt::Write as _;
 
 pub const SHORT_RUN: Experiment = Experiment {
@@ -77,6 +78,7 @@ fn short_run(bench: &Bench) -> Result<Vec<Row>> {
             title: name("800:200"),
             x: "seconds".to_owned(),
             y: "ms the favoured is ahead".to_owned(),
+            legend: SeriesLabelPosition::LowerLeft,
             curves: vec![Curve::line("received - due", lag)],
         });
     }
