@@ -29,6 +29,7 @@ pub const EXPERIMENTS: &[Experiment] = &[
     experiments::short_run::SHORT_RUN,
     experiments::insulation::INSULATION_USER,
     experiments::error_by_window::ERROR_BY_WINDOW,
+    experiments::cost::COST,
 ];
 
 pub fn find(name: &str) -> Option<&'static Experiment> {

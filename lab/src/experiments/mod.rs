@@ -1,5 +1,6 @@
 //! The experiments, by what they are about.
 
+pub mod cost;
 pub mod error_by_window;
 pub mod insulation;
 pub mod rate;
