@@ -63,7 +63,7 @@ fn races(kernel: Kernel, seconds: u32) {
 fn nobody_is_lost_in_turmoil_on_the_newest_kernel() {
     races(
         Kernel::Newest,
-        from_environment("TOMBOLA_RACES_SECONDS", 90),
+        from_environment("TOMBOLA_RACES_SECONDS", 60),
     );
 }
 
@@ -72,13 +72,13 @@ fn nobody_is_lost_in_turmoil_on_the_newest_kernel() {
 fn nobody_is_lost_in_turmoil_on_the_oldest_kernel() {
     races(
         Kernel::Oldest,
-        from_environment("TOMBOLA_RACES_SECONDS", 90) * 2 / 3,
+        from_environment("TOMBOLA_RACES_SECONDS", 60) * 2 / 3,
     );
 }
 
 #[test]
 #[ignore = "boots a virtual machine: make test"]
 fn nobody_is_lost_when_the_scheduler_is_killed_and_restarted() {
-    let cycles = from_environment("TOMBOLA_RESTARTS", 10);
+    let cycles = from_environment("TOMBOLA_RESTARTS", 3);
     run(Kernel::Newest, &format!("restarts {cycles}"));
 }

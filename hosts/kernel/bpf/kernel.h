@@ -167,6 +167,8 @@ void bpf_task_release(struct task_struct *p) __ksym;
 struct task_struct *bpf_task_from_vpid(s32 vpid) __ksym;
 void bpf_rcu_read_lock(void) __ksym;
 void bpf_rcu_read_unlock(void) __ksym;
+/* A variable, read by its address. */
+extern const void __cpu_active_mask __ksym;
 
 /* The one without an answer, which all kernels have since 6.13. */
 void scx_bpf_dsq_insert(struct task_struct *p, u64 dsq_id, u64 slice, u64 enq_flags) __ksym;

@@ -58,6 +58,8 @@ void BPF_STRUCT_OPS(tombola_enqueue, struct task_struct *p, u64 enq_flags)
 			   enq_flags | (enq_flags & SCX_ENQ_WAKEUP ? SCX_ENQ_PREEMPT : 0));
 		return;
 	}
+	/* Who executes a program in a thread that is not the first takes over the first one's number. */
+	seat_of(t->client)->id = (u32)p->pid;
 	mask = mask_of(p);
 	now = now_ns();
 	verdict = step_wait(t->queue, t->client, mask, now, cpu);
@@ -102,7 +104,7 @@ static __always_inline void begin(s32 cpu, struct tb_queue *q, struct task *t, u
  * Hand a picked thread to the kernel. It is looked up by its number: a reference held in the meantime would keep the thread
  * from being freed, and kernels before 6.18 tell a scheduler of a death only then.
  */
-static __always_inline void hand_over(u32 leaf, s32 cpu, u64 slice_ns)
+static __always_inline void hand_over(u32 leaf, s32 cpu, u64 slice_ns, u64 inactive)
 {
 	struct task_struct *p = bpf_task_from_pid((s32)seat_of(leaf)->id);
 	s32 from;
@@ -115,7 +117,7 @@ static __always_inline void hand_over(u32 leaf, s32 cpu, u64 slice_ns)
 	}
 	from = scx_bpf_task_cpu(p);
 	/* A CPU on its way offline waits until its threads are gone, and looks only when it schedules: make it. */
-	if (offline_cpus & cpu_mask(from))
+	if (inactive & cpu_mask(from))
 		scx_bpf_kick_cpu(from, 0);
 	if (!bpf_cpumask_test_cpu((u32)cpu, p->cpus_ptr) || (is_bound(p) && from != cpu)) {
 		/* The kernel calls dispatch again, as long as it finds something inserted and nothing for this CPU. */
@@ -155,12 +157,12 @@ static __always_inline void keep(s32 cpu, struct task_struct *p, struct tb_queue
 void BPF_STRUCT_OPS(tombola_dispatch, s32 cpu, struct task_struct *prev)
 {
 	struct run_queue *rq = queue_of(0);
-	u64 now = now_ns(), drawn;
+	u64 now = now_ns(), inactive = inactive_cpus(), drawn;
 	u32 held = prev ? holder(prev) : TB_NONE, winner, waiting;
 
 	if (!rq)
 		return;
-	drawn = step_draw(0, held, now, cpu_mask(cpu) | offline_cpus);
+	drawn = step_draw(0, held, now, cpu_mask(cpu) | inactive);
 	winner = (u32)drawn;
 	if (!winner)
 		return;
@@ -172,10 +174,10 @@ void BPF_STRUCT_OPS(tombola_dispatch, s32 cpu, struct task_struct *prev)
 		keep(cpu, prev, &rq->economy, now, slice_for(waiting));
 	} else if (drawn & DRAW_OVERDUE) {
 		count(TOMBOLA_COUNT_OVERDUE);
-		hand_over(winner, cpu, SLICE_OVERDUE_NS);
+		hand_over(winner, cpu, SLICE_OVERDUE_NS, inactive);
 	} else {
 		count(TOMBOLA_COUNT_DRAWS);
-		hand_over(winner, cpu, slice_for(waiting));
+		hand_over(winner, cpu, slice_for(waiting), inactive);
 	}
 }
 
@@ -280,13 +282,11 @@ void BPF_STRUCT_OPS(tombola_exit_task, struct task_struct *p, struct scx_exit_ta
 /* Without these two the kernel ends a scheduler when a CPU comes or goes. */
 void BPF_STRUCT_OPS(tombola_cpu_online, s32 cpu)
 {
-	__sync_fetch_and_and(&offline_cpus, ~cpu_mask(cpu));
 }
 
 void BPF_STRUCT_OPS(tombola_cpu_offline, s32 cpu)
 {
 	cpu_of(cpu)->leaf = TB_NONE;
-	__sync_fetch_and_or(&offline_cpus, cpu_mask(cpu));
 }
 
 s32 BPF_STRUCT_OPS_SLEEPABLE(tombola_init)

@@ -121,11 +121,6 @@ struct cpu {
 } __attribute__((aligned(64)));
 
 struct cpu cpus[NR_CPUS];
-/*
- * CPUs that went offline, as cpu_mask has them. A thread that may run on such a one only waits there until the kernel lifts
- * its affinity, which it does when it is put on the dying CPU: so anybody may draw it, and sends it there.
- */
-u64 offline_cpus;
 u32 lone_slices; /* some CPU may have a slice for a thread alone */
 u64 counters[TOMBOLA_COUNTERS];
 u64 nr_users;
@@ -191,6 +186,29 @@ static __always_inline struct cpu *cpu_of(s32 cpu)
 static __always_inline u64 cpu_mask(s32 cpu)
 {
 	return 1ull << ((u32)cpu & 63);
+}
+
+/*
+ * CPUs that do not ask for work, as cpu_mask has them: switched off, or on their way. The kernel stops asking when the CPU
+ * ceases to be active, and says so (ops.cpu_offline) only when all RCU readers are through; one of them may wait for that very
+ * CPU. A thread that may run on such a one only waits there until the kernel lifts its affinity, which it does when it is put
+ * on the dying CPU: so anybody may draw it, and sends it there.
+ */
+static __always_inline u64 inactive_cpus(void)
+{
+	u64 active[NR_CPUS / 64] = {}, mask = 0;
+	u32 words = (tombola_config.nr_cpus + 63) / 64;
+
+	if (words > NR_CPUS / 64)
+		words = NR_CPUS / 64;
+	if (tombola_config.nr_cpus == 1)
+		return 0;
+	bpf_probe_read_kernel(active, words * sizeof(u64), &__cpu_active_mask);
+	for (u32 i = 0; i < NR_CPUS / 64; i++) {
+		if (i < words)
+			mask |= ~active[i];
+	}
+	return mask;
 }
 
 /*

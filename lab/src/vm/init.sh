@@ -27,6 +27,7 @@ ip link set lo up
 dmesg -n 7
 
 cd /root
+echo begun >/dev/vport0p1
 {
     stty raw -echo # no carriage returns, as long as the console is open
     setsid /lab/command </dev/null
