@@ -14,6 +14,7 @@ use crate::plot::{self, Curve, Panel};
 use crate::result::Row;
 use crate::vm::Kernel;
 use anyhow::{Context, Result};
+use plotters::prelude::SeriesLabelPosition;
 use std::fmt::Write as _;
 
 pub const COST: Experiment = Experiment {
@@ -111,6 +112,7 @@ fn panel(all: &[Costs], (kind, of): Kind) -> Panel {
         title: kind.to_owned(),
         x: "busy processes of one user".into(),
         y: "instructions".into(),
+        legend: SeriesLabelPosition::LowerRight,
         curves: curves.collect(),
     }
 }
