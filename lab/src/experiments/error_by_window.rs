@@ -284,8 +284,7 @@ fn key(point: &Point) -> String {
     format!("{},{cpus},{},{seed}", scheduler.name, case.name)
 }
 
-/// A panel for each number of CPUs: thin lines are cases, the thick line is the median of those that have a line of each
-/// scheduler.
+/// A panel for each number of CPUs.
 fn draw(area: &Area, errors: &Errors) -> Result<()> {
     let (head, panels) = area.split_vertically(64);
     let failed = |error: DrawingAreaErrorKind<_>| anyhow!("cannot draw: {error}");
@@ -305,6 +304,12 @@ fn draw(area: &Area, errors: &Errors) -> Result<()> {
             .map_err(failed)?;
         x += 32 + width;
     }
+    head.draw(&Text::new(
+        "thin: each case, thick: their median",
+        (x, 43),
+        text(13),
+    ))
+    .map_err(failed)?;
     for (cpus, panel) in CPUS.into_iter().zip(panels.split_evenly((1, CPUS.len()))) {
         draw_panel(&panel, errors, cpus)?;
     }
@@ -314,9 +319,9 @@ fn draw(area: &Area, errors: &Errors) -> Result<()> {
 /// What stands in the legend, and how wide that is.
 fn label(scheduler: &Scheduler) -> (&'static str, i32) {
     match scheduler.name {
-        "stride" => ("Tombola (stride)", 150),
-        "eevdf" => ("EEVDF", 80),
-        "eevdf-tick" => ("EEVDF, slices end at the tick", 230),
+        "stride" => ("Tombola (stride)", 140),
+        "eevdf" => ("EEVDF", 72),
+        "eevdf-tick" => ("EEVDF, slices end at the tick", 222),
         _ => ("scx_flash", 100),
     }
 }
@@ -365,7 +370,7 @@ fn draw_panel(area: &Area, errors: &Errors, cpus: u32) -> Result<()> {
             .map(|case| curve(errors, scheduler, cpus, case))
             .collect();
         for points in &curves {
-            let thin = colour.mix(0.28).stroke_width(1);
+            let thin = colour.mix(0.4).stroke_width(1);
             chart
                 .draw_series(LineSeries::new(points.iter().copied(), thin))
                 .map_err(failed)?;
