@@ -1,7 +1,7 @@
 //! An experiment: who runs, what is measured, what was published, and what ours must be.
 
 use crate::experiments;
-use crate::plan::{Course, Line, PLANS_FILE, Plan};
+use crate::plan::{Course, DISK_MIB, Line, PLANS_FILE, Plan, Work};
 use crate::result::{self, Row};
 use crate::vm::cli::tombola_image;
 use crate::vm::{Machine, Mode};
@@ -84,8 +84,11 @@ impl Bench {
 fn play_batch(plans: &[Plan]) -> Result<Vec<Course>> {
     // A busy guest passes four seconds and more in each of the host's; loading the scheduler takes it over a minute.
     let seconds: f64 = plans.iter().map(|plan| plan.seconds + plan.warm_up_s).sum();
+    let mut clients = plans.iter().flat_map(|plan| &plan.clients);
+    let disk = clients.any(|client| matches!(client.work, Work::Disk));
     let machine = Machine {
         cpus: 1,
+        disk_mib: if disk { DISK_MIB } else { 0 },
         mode: Mode::measured(),
         timeout: Duration::from_secs_f64(300.0 + 2.0 * seconds),
         ..Machine::default()

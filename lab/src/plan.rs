@@ -5,6 +5,10 @@
 
 use serde::{Deserialize, Serialize};
 
+/// What those with `Work::Disk` write and read: twice the memory.
+pub const DISK: &str = "/dev/nvme0n1";
+pub const DISK_MIB: u32 = 2048;
+
 /// Where the driver finds the plans.
 pub const PLANS_FILE: &str = "/lab/plans.json";
 
@@ -43,8 +47,8 @@ pub enum Work {
     Burn,
     /// Ends after so many units of work.
     Units(u64),
-    /// Writes a file and reads it back, for ever.
-    File,
+    /// Writes more than fits into memory to the disk and reads it back, for ever; a unit is a MiB that moved.
+    Disk,
 }
 
 #[derive(Clone, Debug, Serialize, Deserialize)]

@@ -7,21 +7,21 @@ use std::collections::HashMap;
 use std::fs::{self, File};
 use std::io::{self, BufRead, BufReader, Read, Write};
 use std::os::fd::AsRawFd;
+use std::os::unix::fs::chown;
+use std::os::unix::process::CommandExt;
 use std::process::{Child, Command, Stdio, exit};
 use std::sync::atomic::{AtomicU64, Ordering};
 use tombola_lab::bench::guest::{
     UID_BASE, become_real_time, end, now_ns, set_tickets, sleep_until, spawn,
 };
 use tombola_lab::plan::{
-    Change, Client, Draw, Line, PLANS_FILE, Plan, Sample, Scheduler, When, Work,
+    Change, Client, DISK, DISK_MIB, Draw, Line, PLANS_FILE, Plan, Sample, Scheduler, When, Work,
 };
 
 const PRIORITY: i32 = 60;
 /// 10 ms of an emulated CPU at 8 ns an instruction, about.
 const UNIT_ROUNDS: u64 = 250_000;
 const CLIENTS_MAX: usize = 128;
-const FILE_BYTES: usize = 8 << 20;
-const BLOCK_BYTES: usize = 64 << 10;
 
 fn main() {
     if let Err(error) = run() {
@@ -110,7 +110,7 @@ fn play(plan: &Plan, units: &'static [AtomicU64; CLIENTS_MAX]) -> io::Result<()>
         pids.push(spawn(|| {
             // Or the gate would not open before this process has ended.
             unsafe { libc::close(opener.as_raw_fd()) };
-            live(plan, client, number, &gate, &units[number]);
+            live(plan, client, &gate, &units[number]);
         })?);
     }
     drop(gate);
@@ -145,13 +145,13 @@ fn become_normal() -> io::Result<()> {
     }
 }
 
-fn live(plan: &Plan, client: &Client, number: usize, mut gate: &io::PipeReader, done: &AtomicU64) {
+fn live(plan: &Plan, client: &Client, mut gate: &io::PipeReader, done: &AtomicU64) {
     settle_in(plan, client);
     let _ = gate.read(&mut [0]);
     match client.work {
         Work::Burn => burn(u64::MAX, done),
         Work::Units(limit) => burn(limit, done),
-        Work::File => write_and_read(number, done).expect("the file system takes it"),
+        Work::Disk => panic!("cannot run diskio: {}", diskio().exec()),
     }
 }
 
@@ -163,6 +163,9 @@ fn settle_in(plan: &Plan, client: &Client) {
             .and_then(|()| fs::write(format!("{cgroup}/cpu.weight"), client.weight.to_string()))
             .and_then(|()| fs::write(format!("{cgroup}/cgroup.procs"), "0"));
         joined.expect("root may make cgroups");
+    }
+    if matches!(client.work, Work::Disk) {
+        chown(DISK, Some(uid), None).expect("the machine has a disk");
     }
     unsafe {
         assert_eq!(libc::setpriority(libc::PRIO_PROCESS, 0, client.nice), 0);
@@ -180,19 +183,10 @@ fn burn(limit: u64, done: &AtomicU64) {
     }
 }
 
-fn write_and_read(number: usize, done: &AtomicU64) -> io::Result<()> {
-    let path = format!("/tmp/file{number}");
-    let mut block = vec![number as u8; BLOCK_BYTES];
-    loop {
-        let mut file = File::create(&path)?;
-        for _ in 0..FILE_BYTES / BLOCK_BYTES {
-            file.write_all(&block)?;
-        }
-        file.sync_all()?;
-        let mut file = File::open(&path)?;
-        while file.read(&mut block)? > 0 {}
-        done.fetch_add(1, Ordering::Relaxed);
-    }
+fn diskio() -> Command {
+    let mut command = Command::new("diskio");
+    command.args(["--mib", &DISK_MIB.to_string(), DISK]);
+    command
 }
 
 fn watch(plan: &Plan, pids: &[i32], units: &[AtomicU64]) -> io::Result<Vec<Sample>> {
@@ -210,10 +204,16 @@ fn watch(plan: &Plan, pids: &[i32], units: &[AtomicU64]) -> io::Result<Vec<Sampl
                 .iter()
                 .map(|&pid| used_ns(pid))
                 .collect::<Result<_, _>>()?,
-            units: units[..pids.len()]
+            units: plan
+                .clients
                 .iter()
-                .map(|done| done.load(Ordering::Relaxed))
-                .collect(),
+                .zip(pids)
+                .zip(units)
+                .map(|((client, &pid), done)| match client.work {
+                    Work::Disk => moved_mib(pid),
+                    Work::Burn | Work::Units(_) => Ok(done.load(Ordering::Relaxed)),
+                })
+                .collect::<Result<_, _>>()?,
             changes,
         };
         let since_s = (at_ns - first_ns) as f64 / 1e9;
@@ -269,6 +269,16 @@ fn used_ns(pid: i32) -> io::Result<u64> {
         .next()
         .and_then(|used| used.parse().ok())
         .ok_or_else(|| io::Error::other("schedstat does not begin with a number"))
+}
+
+fn moved_mib(pid: i32) -> io::Result<u64> {
+    let text = fs::read_to_string(format!("/proc/{pid}/io"))?;
+    let bytes = text
+        .lines()
+        .filter_map(|line| line.split_once("_bytes: "))
+        .filter(|(what, _)| ["read", "write"].contains(what))
+        .filter_map(|(_, bytes)| bytes.parse::<u64>().ok());
+    Ok(bytes.sum::<u64>() >> 20)
 }
 
 /// `tombola trace` beside the clients; real-time like the driver that starts it.

@@ -27,7 +27,7 @@ pub const RELATIVE_RATE_CHANGE: Experiment = Experiment {
 
 pub const RELATIVE_RATE_LOAD: Experiment = Experiment {
     name: "relative-rate-load",
-    about: "4:1 beside a busy task of another user, of the same user, and one that writes and reads files",
+    about: "4:1 beside a busy task of another user, of the same user, and one that writes and reads a disk beyond memory",
     source: SOURCE,
     run: relative_rate_load,
 };
@@ -107,10 +107,12 @@ fn progress(title: &str, course: &Course) -> Panel {
     }
 }
 
-/// Plays the plans, writes their series, and draws the progress of those named.
-fn play(bench: &Bench, name: &str, first: &[Plan], second: &[Plan]) -> Result<Vec<(Plan, Course)>> {
+type Played = Vec<(Plan, Course)>;
+
+/// Plays the plans and writes their series.
+fn play(bench: &Bench, first: &[Plan], second: &[Plan]) -> Result<Played> {
     let [a, b] = bench.play([first, second])?;
-    let all: Vec<(Plan, Course)> = first
+    let all: Played = first
         .iter()
         .chain(second)
         .cloned()
@@ -119,12 +121,43 @@ fn play(bench: &Bench, name: &str, first: &[Plan], second: &[Plan]) -> Result<Ve
     let (plans, courses): (Vec<_>, Vec<_>) =
         all.iter().map(|(plan, course)| (plan, course)).unzip();
     bench.write("series.csv", &series(&plans, &courses))?;
+    Ok(all)
+}
+
+fn draw_progress(bench: &Bench, name: &str, all: &Played) -> Result<()> {
     let panels: Vec<Panel> = all
         .iter()
         .map(|(plan, course)| progress(&plan.name, course))
         .collect();
-    plot::write(&bench.out, name, |area| plot::panels(area, &panels))?;
-    Ok(all)
+    plot::write(&bench.out, name, |area| plot::panels(area, &panels))
+}
+
+/// The other's work over the favoured one's while both run: whatever the load, the same line.
+fn draw_against(bench: &Bench, name: &str, all: &Played) -> Result<()> {
+    let curve = |(plan, course): &(Plan, Course)| {
+        let points = course.samples[..=both_run_until(course)]
+            .iter()
+            .map(|sample| (sample.units[0] as f64, sample.units[1] as f64));
+        Curve::line(&plan.name, points.collect())
+    };
+    let panels: Vec<Panel> = all
+        .chunk_by(|(a, _), (b, _)| a.scheduler == b.scheduler)
+        .map(|of_one| Panel {
+            title: of_one[0].0.scheduler.name().to_owned(),
+            x: "units of work, favoured".to_owned(),
+            y: "units of work, other".to_owned(),
+            legend: SeriesLabelPosition::LowerRight,
+            curves: of_one
+                .iter()
+                .map(curve)
+                .chain([Curve::due(
+                    "due",
+                    vec![(0.0, 0.0), (UNITS as f64, UNITS as f64 / 4.0)],
+                )])
+                .collect(),
+        })
+        .collect();
+    plot::write(&bench.out, name, |area| plot::panels(area, &panels))
 }
 
 fn relative_rate(bench: &Bench) -> Result<Vec<Row>> {
@@ -145,14 +178,12 @@ fn relative_rate(bench: &Bench) -> Result<Vec<Row>> {
         )
     });
     let first: Vec<Plan> = ours(Scheduler::Stride).into_iter().chain(by_nice).collect();
-    let all = play(bench, RELATIVE_RATE.name, &first, &ours(Scheduler::Lottery))?;
-    // The thesis chose nice values for 4:1 and 3:1 on its kernel's timeslices; today's weights give something else.
-    let due = |plan: &Plan| {
-        if plan.name.contains("600") || plan.name.contains("/17") {
-            3.0
-        } else {
-            4.0
-        }
+    let all = play(bench, &first, &ours(Scheduler::Lottery))?;
+    draw_progress(bench, RELATIVE_RATE.name, &all)?;
+    // The thesis chose both nice values for 4:1, on its kernel's timeslices; today's weights give something else.
+    let due = |plan: &Plan| match plan.clients[0].tickets {
+        600 => 3.0,
+        _ => 4.0,
     };
     Ok(all
         .iter()
@@ -178,12 +209,8 @@ fn relative_rate_change(bench: &Bench) -> Result<Vec<Row>> {
         plan
     };
     let first = [of(Scheduler::Stride), of(Scheduler::Nice)];
-    let all = play(
-        bench,
-        RELATIVE_RATE_CHANGE.name,
-        &first,
-        &[of(Scheduler::Lottery)],
-    )?;
+    let all = play(bench, &first, &[of(Scheduler::Lottery)])?;
+    draw_progress(bench, RELATIVE_RATE_CHANGE.name, &all)?;
     let mut rows = Vec::new();
     for (plan, course) in &all {
         let name = |what: &str| format!("{}: {what}", plan.scheduler.name());
@@ -245,15 +272,15 @@ fn relative_rate_change(bench: &Bench) -> Result<Vec<Row>> {
 fn relative_rate_load(bench: &Bench) -> Result<Vec<Row>> {
     let ours = |scheduler| {
         let hog = |user| Client::burning(user, 200);
-        let files = Client {
-            work: Work::File,
+        let disk = Client {
+            work: Work::Disk,
             ..Client::burning(2, 200)
         };
         [
             ("alone", None),
             ("another user's hog", Some(hog(2))),
             ("the same user's hog", Some(hog(1))),
-            ("files", Some(files)),
+            ("disk", Some(disk)),
         ]
         .map(|(name, load)| {
             let workers = [worker(800, 0), worker(200, 6)];
@@ -264,12 +291,8 @@ fn relative_rate_load(bench: &Bench) -> Result<Vec<Row>> {
         .into_iter()
         .chain(ours(Scheduler::Nice))
         .collect();
-    let all = play(
-        bench,
-        RELATIVE_RATE_LOAD.name,
-        &first,
-        &ours(Scheduler::Lottery),
-    )?;
+    let all = play(bench, &first, &ours(Scheduler::Lottery))?;
+    draw_against(bench, RELATIVE_RATE_LOAD.name, &all)?;
     Ok(all
         .iter()
         .map(|(plan, course)| row(plan, course, 4.0, Some(4.0)))
