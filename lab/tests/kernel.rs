@@ -253,7 +253,8 @@ fn stride_shares_on_the_newest_kernel() {
     idle(&cases);
 }
 
-/// What one process can use of two CPUs is a half, and that is what its user has.
+/// What one busy process can use of two CPUs is a half, and that is what its user has. Who naps on a CPU of its own cannot
+/// use its half, so that case says nothing here.
 #[test]
 #[ignore = "boots a virtual machine: make test"]
 fn stride_shares_on_two_cpus() {
@@ -266,7 +267,7 @@ fn stride_shares_on_two_cpus() {
         sets: "users",
     }
     .cases();
-    halves(&cases, &USERS, 0.01);
+    halves(&cases, &USERS[..5], 0.01);
     idle(&cases);
 }
 
