@@ -364,8 +364,11 @@ impl HostCpu {
                 });
             }
         }
+        // Among more machines than CPUs, by turns.
+        static TURN: AtomicU32 = AtomicU32::new(0);
+        let turn = std::process::id().wrapping_add(TURN.fetch_add(1, Ordering::Relaxed));
         Ok(Self {
-            number: allowed[std::process::id() as usize % allowed.len()],
+            number: allowed[turn as usize % allowed.len()],
             _lock: None,
         })
     }
