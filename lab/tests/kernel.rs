@@ -186,7 +186,12 @@ const USERS: [&str; 6] = [
     "napper",
 ];
 const CROWDS: [&str; 4] = ["users-1-2", "users-1-60", "fork-and-wait", "tick-napper"];
-const PITFALLS: [&str; 3] = ["interrupted", "succession", "class-change"];
+const PITFALLS: [&str; 4] = [
+    "interrupted",
+    "interrupted-alone",
+    "succession",
+    "class-change",
+];
 const INSIDE: [&str; 3] = ["chain-inside", "wait-inside", "batches-inside"];
 
 fn insides(cases: &Cases) {

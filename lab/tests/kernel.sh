@@ -120,6 +120,14 @@ pitfalls() {
     measure interrupted
     kill -9 $interrupter
 
+    # Who was interrupted while alone goes on among others.
+    as alice burn
+    as bob napper
+    chrt --fifo 50 napper --work-us 300 --nap-us 2000 --jitter-us 2000 >/dev/null &
+    interrupter=$!
+    measure interrupted-alone
+    kill -9 $interrupter
+
     # A second thread executes a program: it gets the number of the first.
     as alice burn
     as bob 'burn --succeed'

@@ -186,6 +186,7 @@ void BPF_STRUCT_OPS(tombola_running, struct task_struct *p)
 	s32 cpu = scx_bpf_task_cpu(p);
 	struct task *t = task_of(p);
 	struct run_queue *rq;
+	u64 slice_ns;
 	u32 state;
 
 	if (!t->client || !(rq = queue_of(t->queue))) {
@@ -201,7 +202,10 @@ void BPF_STRUCT_OPS(tombola_running, struct task_struct *p)
 		step_join(t->queue, t->client);
 	}
 	t->exec_ns = p->se.sum_exec_runtime;
-	/* What the draw gave, or what a real-time task left of it. */
+	/* What the draw gave, or what a real-time task left of it; but who was alone then may have company now. */
+	slice_ns = slice_for(rq->economy.waiting);
+	if (p->scx.slice > slice_ns)
+		task_set_slice(p, slice_ns);
 	t->slice_ns = p->scx.slice;
 	begin(cpu, &rq->economy, t, now_ns());
 }
