@@ -17,6 +17,12 @@ settled_status() {
 races() { # SECONDS
     tombola start >/dev/null &
     until grep -qx enabled /sys/kernel/sched_ext/state; do sleep 0.2; done
+    # Who yields is drawn again at once, now and then by a CPU other than its own, which is still switching away from it.
+    for _ in $(seq 7); do
+        setpriv --reuid alice --regid alice --clear-groups burn --yielding >/dev/null &
+    done
+    sleep 20
+    setpriv --reuid alice --regid alice --clear-groups kill -9 -1
     robust-probe turmoil --seconds "$1" || return
     settled_status
     tombola stop >/dev/null && wait

@@ -93,6 +93,7 @@ struct task_struct {
 	struct sched_ext_entity scx;
 	const cpumask_t *cpus_ptr;
 	int nr_cpus_allowed;
+	unsigned int on_cpu; /* one byte since 7.2; the loader adapts reads of unsigned fields only */
 	unsigned short migration_disabled;
 	int pid;
 	int tgid;
@@ -154,6 +155,7 @@ enum scx_ent_flags { SCX_TASK_QUEUED = 1 };
  * Identifiers of the built-in queues are part of sched_ext's interface: bit 63 says "built in", the next one "local, on the
  * CPU in the low word".
  */
+#define TB_DSQ_GLOBAL (1ull << 63 | 1)
 #define TB_DSQ_LOCAL (1ull << 63 | 2)
 #define TB_DSQ_LOCAL_ON(cpu) (3ull << 62 | (u32)(cpu))
 

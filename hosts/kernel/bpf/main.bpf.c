@@ -119,7 +119,15 @@ static __always_inline void hand_over(u32 leaf, s32 cpu, u64 slice_ns, u64 inact
 	/* A CPU on its way offline waits until its threads are gone, and looks only when it schedules: make it. */
 	if (inactive & cpu_mask(from))
 		scx_bpf_kick_cpu(from, 0);
-	if (!bpf_cpumask_test_cpu((u32)cpu, p->cpus_ptr) || (is_bound(p) && from != cpu)) {
+	if (from != cpu && p->on_cpu) {
+		/*
+		 * `from` is still switching away from it, and each program it runs meanwhile binds the thread to it for that
+		 * long. A CPU's own queue ejects who inserts such a thread from elsewhere; the global one, which this CPU looks
+		 * at next and `from` when it has nothing better, lets it lie until it is free.
+		 */
+		scx_bpf_dsq_insert(p, TB_DSQ_GLOBAL, slice_ns, 0);
+		scx_bpf_kick_cpu(from, 0);
+	} else if (!bpf_cpumask_test_cpu((u32)cpu, p->cpus_ptr) || (is_bound(p) && from != cpu)) {
 		/* The kernel calls dispatch again, as long as it finds something inserted and nothing for this CPU. */
 		count(TOMBOLA_COUNT_MISPLACED);
 		scx_bpf_dsq_insert(p, TB_DSQ_LOCAL_ON(from), slice_ns, 0);
