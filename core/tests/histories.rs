@@ -61,7 +61,12 @@ fn any_step() -> impl Strategy<Value = Step> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 300, failure_persistence: None, rng_seed: prop::test_runner::RngSeed::Fixed(1994), ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig {
+        cases: 300,
+        failure_persistence: None,
+        rng_seed: prop::test_runner::RngSeed::Fixed(1994),
+        ..ProptestConfig::default()
+    })]
 
     /// The same with proptest, which makes a failing history shorter.
     #[test]

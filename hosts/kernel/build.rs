@@ -47,7 +47,8 @@ fn runs(program: &str) -> bool {
         .is_ok_and(|status| status.success())
 }
 
-// The kernel gives the operations more parameters than each of them needs, hence -Wno-unused-parameter. libbpf-cargo adds -g -O2, the target's name and the headers of the libbpf that libbpf-rs is linked with.
+// The kernel gives the operations more parameters than each of them needs, hence -Wno-unused-parameter. libbpf-cargo adds
+// -g -O2, the target's name and the headers of the libbpf that libbpf-rs is linked with.
 fn build(clang: &str, source_dir: &Path, skeleton: &Path) -> Result<(), impl std::fmt::Display> {
     let mut flags = FLAGS.map(String::from).to_vec();
     flags.extend(

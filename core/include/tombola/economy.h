@@ -267,7 +267,8 @@ TB_FN u32 tb_charge(struct tb_queue *q, const struct tb_rules *r, u32 i, const s
 		if (r->lottery)
 			draw = tb_draw_exp(tb_mix(bill->seed, c->depth));
 		pass = c->pass + tb_advance(bill->used_ns, draw, c->tickets);
-		pass += tb_advance(bill->next_ns, TB_DRAW_ONE, c->tickets) - tb_advance(bill->precharge_ns, TB_DRAW_ONE, c->tickets);
+		pass += tb_advance(bill->next_ns, TB_DRAW_ONE, c->tickets);
+		pass -= tb_advance(bill->precharge_ns, TB_DRAW_ONE, c->tickets);
 		c->used_ns += bill->used_ns;
 		c->young_ns += bill->used_ns;
 		if (p->weight != c->tickets) {
@@ -349,7 +350,9 @@ struct tb_run {
 /* Where a running leaf, or one of its currencies, would stand if it were settled now at draw 1. */
 TB_INLINE u64 tb_projected(const struct tb_client *c, const struct tb_run *run)
 {
-	return c->pass + tb_advance(run->ran_ns, TB_DRAW_ONE, c->tickets) - tb_advance(run->precharge_ns, TB_DRAW_ONE, c->tickets);
+	u64 ran = tb_advance(run->ran_ns, TB_DRAW_ONE, c->tickets);
+
+	return c->pass + ran - tb_advance(run->precharge_ns, TB_DRAW_ONE, c->tickets);
 }
 
 /*

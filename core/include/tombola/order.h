@@ -229,7 +229,7 @@ TB_FN u32 tb_order_remove(struct tb_queue *q, u32 owner, u32 i)
 		}
 		tb_at(q, heir)->child[0] = l;
 		tb_at(q, l)->up = heir;
-		/* It says what i said of the subtree, so that mending sees whether that changed; and mending must come by here. */
+		/* It says what i said of the subtree: mending must come by here, and sees whether that changed. */
 		tb_at(q, heir)->height = c->height;
 		tb_at(q, heir)->low_pass = c->low_pass;
 		tb_at(q, heir)->low_mask = c->low_mask;

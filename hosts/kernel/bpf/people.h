@@ -148,7 +148,7 @@ static __always_inline u32 arrive(struct task_struct *p, struct task *forker, st
 	return leaf;
 }
 
-/* The thread's uid is not the one it was placed by: it goes to the other user, with its whole process if that has more threads. */
+/* The thread's uid is not the one it was placed by: it goes to the other user, and its process's other threads with it. */
 static __always_inline int rehome(struct task *t, u32 uid)
 {
 	struct run_queue *rq = queue_of(t->queue);

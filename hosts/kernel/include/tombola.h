@@ -8,7 +8,8 @@
  *		printf("%lld tickets\n", (long long)tombola_get_tickets(fd, getpid()));
  *
  * Every function returns 0 or more, or a negative errno (nothing was changed then); errno itself is left alone. A call takes
- * a few microseconds, needs no privilege to read, and may be made by several threads at once. tombola_abi.h says who may set what.
+ * a few microseconds, needs no privilege to read, and may be made by several threads at once. tombola_abi.h says who may
+ * set what.
  *
  *   -ENOENT   Tombola is not running (tombola_open)
  *   -ENODEV   it has ended since tombola_open

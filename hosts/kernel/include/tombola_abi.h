@@ -120,7 +120,7 @@ struct tombola_draw {
 	__u32 tickets;             /* the winner's, in its own currency */
 	__u32 draw_tickets;        /* tickets in that currency's draw */
 	__u32 base_value_ppm;      /* the winner's share of the machine's draw, in millionths */
-	__u32 compensation_ppm;    /* its compensation: what is to be added to its tickets for what it left of the quantum, in millionths of them */
+	__u32 compensation_ppm;    /* what its tickets gain for what it left of its quantum, in millionths */
 	__u32 kept;                /* 1 if it had the CPU before and kept it */
 	__u32 preempted;           /* 1 if somebody else's wake-up ended the run */
 };

@@ -161,8 +161,8 @@ fn print_costs(all: &[Costs]) {
         } = costs.contestant;
         for cost in &costs.costs {
             println!(
-                "{:<13} {kernel:?} seed {seed}, {} tasks of {} users: slice end {:.0} ({:.0} switches a second, overhead {:.2} %), \
-                 wake and switch {:.0} (alone {:.0}; crowd took {:.1} %)",
+                "{:<13} {kernel:?} seed {seed}, {} tasks of {} users: slice end {:.0} ({:.0} switches a second, \
+                 overhead {:.2} %), wake and switch {:.0} (alone {:.0}; crowd took {:.1} %)",
                 scheduler.name,
                 cost.crowd.tasks,
                 cost.crowd.users,

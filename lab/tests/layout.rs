@@ -1,0 +1,132 @@
+//! The shape of the sources: who may depend on whom, and what no file may hold.
+
+use serde_json::Value;
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::process::Command;
+
+/// Longest line of a source, in characters.
+const COLUMNS_MAX: usize = 130;
+/// Longest function of the shared C, in lines: what fits on a screen, and what the verifier's log is still read for.
+const FUNCTION_LINES_MAX: usize = 70;
+
+/// Of the project's own packages, what each may link. The lab uses commands and their JSON, the applications nothing.
+const MAY_DEPEND_ON: [(&str, &[&str]); 5] = [
+    ("tombola-core", &[]),
+    ("tombola-kernel", &["tombola-core"]),
+    ("tombola-cli", &["tombola-kernel"]),
+    ("tombola-apps", &[]),
+    ("tombola-lab", &[]),
+];
+
+fn root() -> PathBuf {
+    PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("..")
+}
+
+/// Sources with one of these extensions: name and text.
+fn sources(extensions: &[&str]) -> Vec<(String, String)> {
+    let mut found = Vec::new();
+    let mut folders = vec![root()];
+    while let Some(folder) = folders.pop() {
+        for entry in std::fs::read_dir(&folder).expect("a folder of the project") {
+            let path = entry.expect("an entry").path();
+            let name = path.strip_prefix(root()).expect("below the root");
+            let name = name.to_str().expect("UTF-8").to_string();
+            let made = name.starts_with('.') || ["target", "build", "out"].contains(&&*name);
+            let extension = path.extension().and_then(|extension| extension.to_str());
+            if path.is_dir() && !made {
+                folders.push(path);
+            } else if extension.is_some_and(|extension| extensions.contains(&extension)) {
+                found.push((name, std::fs::read_to_string(&path).expect("a source")));
+            }
+        }
+    }
+    assert!(!found.is_empty(), "no sources: {extensions:?}");
+    found
+}
+
+#[test]
+fn dependencies_point_down() {
+    let metadata = Command::new(env!("CARGO"))
+        .args(["metadata", "--format-version=1", "--no-deps"])
+        .current_dir(root())
+        .output()
+        .expect("cargo runs");
+    let metadata: Value = serde_json::from_slice(&metadata.stdout).expect("JSON");
+    let allowed: BTreeMap<&str, &[&str]> = MAY_DEPEND_ON.into_iter().collect();
+    let packages = metadata["packages"].as_array().expect("packages");
+    assert_eq!(packages.len(), allowed.len(), "name each in MAY_DEPEND_ON");
+    for package in packages {
+        let name = package["name"].as_str().expect("a name");
+        let may = allowed.get(name).copied().unwrap_or_default();
+        for dependency in package["dependencies"].as_array().expect("a list") {
+            let on = dependency["name"].as_str().expect("a name");
+            assert!(
+                !allowed.contains_key(on) || may.contains(&on),
+                "{name} depends on {on}: use its commands, or move what is shared down"
+            );
+        }
+    }
+}
+
+/// The core's headers include each other and nothing else, so they mean the same to every compiler.
+#[test]
+fn the_core_includes_nothing_but_itself() {
+    for (name, text) in sources(&["h"]) {
+        if !name.starts_with("core/include/") {
+            continue;
+        }
+        for line in text.lines().filter(|line| line.starts_with("#include")) {
+            let included = line.split('"').nth(1);
+            let beside = included.map(|file| root().join(&name).with_file_name(file));
+            assert!(
+                beside.is_some_and(|file| file.exists()),
+                "{name}: {line}: the host gives what the core needs (types.h)"
+            );
+        }
+    }
+}
+
+#[test]
+fn lines_are_short_and_finished() {
+    // Split, so that this file does not hold them.
+    let unfinished = [
+        concat!("TO", "DO"),
+        concat!("FIX", "ME"),
+        concat!("db", "g!("),
+    ];
+    for (name, text) in sources(&["rs", "c", "h", "sh", "mk", "toml"]) {
+        for (number, line) in text.lines().enumerate() {
+            let place = format!("{name}:{}", number + 1);
+            let columns = line.replace('\t', "        ").chars().count();
+            assert!(columns <= COLUMNS_MAX, "{place}: {columns} columns");
+            assert_eq!(line, line.trim_end(), "{place}: blanks at the end");
+            for word in unfinished {
+                assert!(!line.contains(word), "{place}: {word}: do it, or file it");
+            }
+        }
+    }
+}
+
+#[test]
+fn functions_of_the_shared_c_fit_on_a_screen() {
+    let mut functions = 0;
+    for (name, text) in sources(&["c", "h"]) {
+        let mut begun = None;
+        for (number, line) in text.lines().enumerate() {
+            if line == "{" {
+                begun = Some(number);
+            } else if line == "}"
+                && let Some(begun) = begun.take()
+            {
+                functions += 1;
+                let lines = number - begun - 1;
+                assert!(
+                    lines <= FUNCTION_LINES_MAX,
+                    "{name}:{begun}: {lines} lines: draw a leaf out of it"
+                );
+            }
+        }
+    }
+    assert!(functions > 100, "only {functions} functions were seen");
+}
