@@ -11,7 +11,7 @@
 use crate::abi;
 use crate::calls::Policy;
 use crate::place::{PIN_DRAWS, PIN_SWITCH, Place, user_name};
-use crate::skeleton::{MainSkel, MainSkelBuilder, OpenMainSkel};
+use crate::skeleton::{MainSkel, MainSkelBuilder, OpenMainSkel, types};
 use crate::{Error, Result, sched_ext};
 use libbpf_rs::skel::{OpenSkel, SkelBuilder};
 use libbpf_rs::{Link, PrintLevel};
@@ -33,8 +33,12 @@ const LAG_QUANTA: u64 = 4;
 const _: () = assert!(LAG_QUANTA * QUANTUM_NS_MAX <= LAG_NS_LOTTERY);
 const _: () = assert!(LAG_NS_LOTTERY < 1 << 29);
 
-/// NR_CPUS in bpf/state.h.
-const CPUS_MAX: usize = 512;
+/// As many as the scheduler has accounts for (NR_CPUS in bpf/state.h).
+const CPUS_MAX: usize = length(|variables| &variables.cpus);
+
+const fn length<T, const N: usize>(_: fn(&types::bss) -> &[T; N]) -> usize {
+    N
+}
 
 const CAP_SYS_ADMIN: u32 = 21;
 
