@@ -167,6 +167,7 @@ void BPF_STRUCT_OPS(tombola_dispatch, s32 cpu, struct task_struct *prev)
 	struct run_queue *rq = queue_of(0);
 	u64 now = now_ns(), inactive = inactive_cpus(), drawn;
 	u32 held = prev ? holder(prev) : TB_NONE, winner, waiting;
+	u64 slice_ns;
 
 	if (!rq)
 		return;
@@ -174,18 +175,16 @@ void BPF_STRUCT_OPS(tombola_dispatch, s32 cpu, struct task_struct *prev)
 	winner = (u32)drawn;
 	if (!winner)
 		return;
-	step_settle(0, winner, 0, 0, precharge_ns());
 	waiting = rq->economy.waiting + (held && winner != held);
+	slice_ns = drawn & DRAW_OVERDUE ? SLICE_OVERDUE_NS : slice_for(&rq->economy, winner, waiting);
+	step_settle(0, winner, 0, 0, precharge_ns(slice_ns));
 	if (lone_slices && waiting && held && slice_is_over(cpu_of(cpu), now))
 		slices_share(now);
 	if (winner == held && prev) {
-		keep(cpu, prev, &rq->economy, now, slice_for(waiting));
-	} else if (drawn & DRAW_OVERDUE) {
-		count(TOMBOLA_COUNT_OVERDUE);
-		hand_over(winner, cpu, SLICE_OVERDUE_NS, inactive);
+		keep(cpu, prev, &rq->economy, now, slice_ns);
 	} else {
-		count(TOMBOLA_COUNT_DRAWS);
-		hand_over(winner, cpu, slice_for(waiting), inactive);
+		count(drawn & DRAW_OVERDUE ? TOMBOLA_COUNT_OVERDUE : TOMBOLA_COUNT_DRAWS);
+		hand_over(winner, cpu, slice_ns, inactive);
 	}
 }
 
@@ -211,7 +210,7 @@ void BPF_STRUCT_OPS(tombola_running, struct task_struct *p)
 	}
 	t->exec_ns = p->se.sum_exec_runtime;
 	/* What the draw gave, or what a real-time task left of it; but who was alone then may have company now. */
-	slice_ns = slice_for(rq->economy.waiting);
+	slice_ns = slice_for(&rq->economy, t->client, rq->economy.waiting);
 	if (p->scx.slice > slice_ns)
 		task_set_slice(p, slice_ns);
 	t->slice_ns = p->scx.slice;

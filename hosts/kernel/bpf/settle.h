@@ -8,10 +8,17 @@
 #pragma once
 #include "steps.h"
 
-/* What a pick charges in advance: nothing where nobody else picks at the same time. */
-static __always_inline u64 precharge_ns(void)
+/*
+ * What a pick charges in advance: nothing where nobody else picks at the same time. A slice for one alone is longer than a
+ * quantum, but will be cut when others come.
+ */
+static __always_inline u64 precharge_ns(u64 slice_ns)
 {
-	return tombola_config.nr_cpus > 1 ? tombola_config.rules.quantum_ns : 0;
+	u64 quantum_ns = tombola_config.rules.quantum_ns;
+
+	if (tombola_config.nr_cpus == 1)
+		return 0;
+	return slice_ns < quantum_ns ? slice_ns : quantum_ns;
 }
 
 /*

@@ -28,15 +28,44 @@ struct {
 /* An end that is nearer than this to the timer's time is met by it. */
 #define TIMER_SLACK_NS 50000ull
 
-static __always_inline u64 slice_for(u32 waiting)
+/*
+ * Who holds few tickets beside its neighbours runs less at a time, and so the more often. Between 20 tickets and 6000 of
+ * others a quantum of 1 ms comes three times a second, and whether one came just now or comes just then is 1 % of what is due
+ * in 30 s; a quarter of it makes that 8 s. Beyond a quarter, switches would cost more than they bring.
+ *
+ * Read without the lock: an account that changes meanwhile makes one slice longer or shorter, and what is used is charged.
+ */
+static __noinline u32 slice_halvings(struct tb_queue *q, u32 leaf)
 {
-	u64 quantum_ns = tombola_config.rules.quantum_ns;
+	u32 halvings = 0;
+
+	if (tombola_config.rules.lottery)
+		return 0;
+	tb_loop(TB_DEPTH) {
+		struct tb_client *c = tb_at(q, leaf), *p = tb_at(q, c->parent);
+		u64 beside_mean = (u64)c->tickets * p->active;
+
+		if (!c->parent || halvings == SLICE_HALVINGS_MAX)
+			break;
+		if (beside_mean * 4 <= p->weight)
+			halvings = 2;
+		else if (beside_mean * 2 <= p->weight)
+			halvings = 1;
+		leaf = c->parent;
+	}
+	return halvings;
+}
+
+static __always_inline u64 slice_for(struct tb_queue *q, u32 leaf, u32 waiting)
+{
+	u64 slice_ns = tombola_config.rules.quantum_ns;
 
 	if (!waiting)
-		return quantum_ns > SLICE_ALONE_NS ? quantum_ns : SLICE_ALONE_NS;
-	if (waiting * quantum_ns > ROUND_NS)
-		quantum_ns = ROUND_NS / waiting;
-	return quantum_ns < SLICE_MIN_NS ? SLICE_MIN_NS : quantum_ns;
+		return slice_ns > SLICE_ALONE_NS ? slice_ns : SLICE_ALONE_NS;
+	if (waiting * slice_ns > ROUND_NS)
+		slice_ns = ROUND_NS / waiting;
+	slice_ns >>= slice_halvings(q, leaf);
+	return slice_ns < SLICE_MIN_NS ? SLICE_MIN_NS : slice_ns;
 }
 
 static __always_inline bool slice_is_over(const struct cpu *c, u64 now)

@@ -26,6 +26,8 @@
 #define SLICE_OVERDUE_NS 250000ull
 /* All who wait get a slice within this time, however many they are. */
 #define ROUND_NS 2000000000ull
+/* How often a slice is halved for who has few tickets. */
+#define SLICE_HALVINGS_MAX 2
 /* No slice, and no cut of one, is shorter. */
 #define SLICE_MIN_NS 100000ull
 
