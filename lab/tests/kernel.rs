@@ -269,10 +269,12 @@ fn stride_shares_on_two_cpus() {
         options: "--policy stride",
         windows: 3,
         seconds: 10,
-        sets: "users",
+        sets: "users displaced",
     }
     .cases();
     halves(&cases, &USERS[..5], 0.01);
+    let hog = cases["displaced"].each(|status| user(status, "alice"));
+    all_close("displaced", &hog, 1.0, 0.01);
     idle(&cases);
 }
 

@@ -159,6 +159,18 @@ pitfalls() {
     lsetbase -u alice 1000
 }
 
+# A real-time thread comes to the CPU that alice's hog is on, and another CPU is free.
+displaced() {
+    as alice 'taskset -c 0 burn'
+    hog=$!
+    sleep 0.5
+    taskset -p 3 $hog >/dev/null
+    chrt --fifo 50 taskset -c 0 napper --work-us 100000 --nap-us 100000 >/dev/null &
+    displacer=$!
+    measure displaced 1 5
+    kill -9 $displacer
+}
+
 ratio() { # ALICE'S BASE TICKETS FOR 500 OF BOB'S
     lsetbase -u alice "$1"
     as alice burn

@@ -12,8 +12,8 @@
  *   └────────────────────────────────────────────────────────────────────────────────┘
  *
  * What goes around this: kernel threads, which are inserted at once and before everybody; a wake-up for which
- * the kernel finds an idle CPU, where nobody waits; and whoever is preempted by a real-time class, whom the kernel
- * puts back itself. They run without having been picked, and are charged like the others (running, stopping).
+ * the kernel finds an idle CPU, where nobody waits; and, on a machine of one CPU, whoever is preempted by a real-time class,
+ * whom the kernel puts back itself. They run without having been picked, and are charged like the others (running, stopping).
  *
  * Between the pick, under the lock, and the insertion, without it, the thread may be taken out of the kernel's hands (its
  * affinity or class changes, it exits). The kernel then drops the insertion and enqueues it again, which lets it wait again.
@@ -230,6 +230,12 @@ void BPF_STRUCT_OPS(tombola_stopping, struct task_struct *p, bool runnable)
 	settle(p, t);
 	if (t->sliced_ns)
 		note_use(&rq->economy, t);
+	/*
+	 * A higher class takes the CPU. With a slice left the kernel would keep the thread here until that is done; without, it
+	 * is enqueued, and another CPU may have it.
+	 */
+	if (runnable && p->scx.slice && tombola_config.nr_cpus > 1)
+		task_set_slice(p, 0);
 	if (!runnable)
 		step_leave(t->queue, t->client);
 	if (!runnable && (p->flags & PF_EXITING)) {
