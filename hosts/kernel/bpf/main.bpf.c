@@ -177,7 +177,7 @@ void BPF_STRUCT_OPS(tombola_dispatch, s32 cpu, struct task_struct *prev)
 		return;
 	waiting = rq->economy.waiting + (held && winner != held);
 	slice_ns = drawn & DRAW_OVERDUE ? SLICE_OVERDUE_NS : slice_for(&rq->economy, winner, waiting);
-	step_settle(0, winner, 0, 0, precharge_ns(slice_ns));
+	settle_bill(0, winner, 0, 0, precharge_ns(slice_ns));
 	if (lone_slices && waiting && held && slice_is_over(cpu_of(cpu), now))
 		slices_share(now);
 	if (winner == held && prev) {
@@ -193,7 +193,6 @@ void BPF_STRUCT_OPS(tombola_running, struct task_struct *p)
 	s32 cpu = scx_bpf_task_cpu(p);
 	struct task *t = task_of(p);
 	struct run_queue *rq;
-	u64 slice_ns;
 	u32 state;
 
 	if (!t->client || !(rq = queue_of(t->queue))) {
@@ -210,9 +209,8 @@ void BPF_STRUCT_OPS(tombola_running, struct task_struct *p)
 	}
 	t->exec_ns = p->se.sum_exec_runtime;
 	/* What the draw gave, or what a real-time task left of it; but who was alone then may have company now. */
-	slice_ns = slice_for(&rq->economy, t->client, rq->economy.waiting);
-	if (p->scx.slice > slice_ns)
-		task_set_slice(p, slice_ns);
+	if (p->scx.slice > tombola_config.rules.quantum_ns && rq->economy.waiting)
+		task_set_slice(p, tombola_config.rules.quantum_ns);
 	t->slice_ns = p->scx.slice;
 	begin(cpu, &rq->economy, t, now_ns());
 }

@@ -67,7 +67,7 @@ static __always_inline u32 process_from(u32 queue, u32 leaf, u32 tgid)
 	seat_init(process, tgid, tgid, 1);
 	seat_of(process)->wins = seat->wins;
 	__builtin_memcpy(seat_of(process)->left, seat->left, sizeof(seat->left));
-	step_settle(queue, leaf, 0, 0, 0);
+	settle_bill(queue, leaf, 0, 0, 0);
 	made = tb_at(&rq->economy, process);
 	bpf_spin_lock(&rq->lock);
 	made->pass = c->pass;
@@ -75,7 +75,7 @@ static __always_inline u32 process_from(u32 queue, u32 leaf, u32 tgid)
 	bpf_spin_unlock(&rq->lock);
 	step_move(queue, leaf, process);
 	step_set_tickets(queue, leaf, TB_TICKETS_DEFAULT);
-	step_settle(queue, leaf, 0, 0, precharged);
+	settle_bill(queue, leaf, 0, 0, precharged);
 	return process;
 }
 
@@ -160,9 +160,9 @@ static __always_inline int rehome(struct task *t, u32 uid)
 		return 0;
 	count(TOMBOLA_COUNT_REHOMED);
 	precharged = seat_of(t->client)->precharge_ns;
-	step_settle(t->queue, t->client, 0, 0, 0);
+	settle_bill(t->queue, t->client, 0, 0, 0);
 	step_move(t->queue, process_of(&rq->economy, t->client), user);
-	step_settle(t->queue, t->client, 0, 0, precharged);
+	settle_bill(t->queue, t->client, 0, 0, precharged);
 	return 0;
 }
 
@@ -198,7 +198,7 @@ static __always_inline void depart(struct task *t)
 	if (!rq || !leaf)
 		return;
 	t->client = TB_NONE;
-	step_settle(t->queue, leaf, 0, 0, 0);
+	settle_bill(t->queue, leaf, 0, 0, 0);
 	step_leave(t->queue, leaf);
 	bpf_spin_lock(&rq->lock);
 	process = process_of(&rq->economy, leaf);

@@ -45,12 +45,10 @@ static __noinline u32 slice_halvings(struct tb_queue *q, u32 leaf)
 		struct tb_client *c = tb_at(q, leaf), *p = tb_at(q, c->parent);
 		u64 beside_mean = (u64)c->tickets * p->active;
 
-		if (!c->parent || halvings == SLICE_HALVINGS_MAX)
+		if (leaf == TB_BEST_EFFORT || halvings == SLICE_HALVINGS_MAX)
 			break;
-		if (beside_mean * 4 <= p->weight)
-			halvings = 2;
-		else if (beside_mean * 2 <= p->weight)
-			halvings = 1;
+		if (beside_mean * 2 <= p->weight)
+			halvings = beside_mean * 4 <= p->weight ? 2 : 1;
 		leaf = c->parent;
 	}
 	return halvings;

@@ -22,13 +22,20 @@ __noinline int step_settle(u32 queue, u32 leaf, u64 used_ns, u64 seed, u64 next_
 	struct seat *seat = seat_of(leaf);
 	struct tb_bill bill = { .used_ns = used_ns, .precharge_ns = seat->precharge_ns, .next_ns = next_ns, .seed = seed };
 
-	if (!rq || !(used_ns | (bill.precharge_ns ^ next_ns)))
+	if (!rq)
 		return 0;
 	seat->precharge_ns = next_ns;
 	bpf_spin_lock(&rq->lock);
 	tb_charge(&rq->economy, RULES, leaf, &bill);
 	bpf_spin_unlock(&rq->lock);
 	return 0;
+}
+
+/* Every other time there is nothing to settle. */
+static __always_inline void settle_bill(u32 queue, u32 leaf, u64 used_ns, u64 seed, u64 next_ns)
+{
+	if (used_ns | (seat_of(leaf)->precharge_ns ^ next_ns))
+		step_settle(queue, leaf, used_ns, seed, next_ns);
 }
 
 /* A draw out of turn, for who has waited too long. */
