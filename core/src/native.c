@@ -100,7 +100,7 @@ u64 EXPORT(crossing_ns)(struct tb_queue *q, const struct tb_rules *r, u32 waker,
 
 u32 EXPORT(set_pass)(struct tb_queue *q, const struct tb_rules *r, u32 i, u64 pass)
 {
-	return tb_set_pass(q, r, i, pass);
+	return tb_set_pass(q, r, tb_at(q, i), pass);
 }
 
 u32 EXPORT(set_tickets)(struct tb_queue *q, const struct tb_rules *r, u32 i, u32 tickets)

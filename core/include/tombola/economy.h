@@ -109,26 +109,25 @@ TB_INLINE void tb_mean(struct tb_client *currency)
 }
 
 /* The one setter of a pass: mean and order follow. */
-TB_FN u32 tb_set_pass(struct tb_queue *q, const struct tb_rules *r, u32 i, u64 pass)
+TB_FN u32 tb_set_pass(struct tb_queue *q, const struct tb_rules *r, struct tb_client *c, u64 pass)
 {
-	struct tb_client *c = tb_at(q, i), *p = tb_at(q, c->parent);
-	u64 alone = p->root == (i & (TB_CLIENTS - 1)) && !c->child[0] && !c->child[1];
+	struct tb_client *p = tb_at(q, c->parent);
+	u64 alone = p->root == tb_index(q, c) && !c->child[0] && !c->child[1], key = tb_key(r, pass, c->tickets);
 
 	if (c->state & TB_ACTIVE) {
 		p->sum += (pass - c->pass) * c->tickets;
 		tb_mean(p);
 	}
-	if ((c->state & TB_QUEUED) && !alone)
-		tb_order_remove(q, c->parent, i);
-	c->pass = pass;
-	c->key = tb_key(r, pass, c->tickets);
-	if (!(c->state & TB_QUEUED))
-		return 0;
-	if (alone)
+	if (!(c->state & TB_QUEUED) || alone) {
+		c->pass = pass;
 		c->low_pass = pass;
-	else
-		tb_order_insert(q, c->parent, i);
-	return 0;
+		c->key = key;
+		return 0;
+	}
+	tb_order_remove(q, p, c);
+	c->pass = pass;
+	c->key = key;
+	return tb_order_insert(q, p, c);
 }
 
 TB_INLINE u64 tb_bounded_for(u64 pass, u64 vnow, u64 tickets, u64 behind_ns, u64 ahead_ns)
@@ -177,37 +176,37 @@ TB_FN u32 tb_leave(struct tb_queue *q, u32 i)
 }
 
 /* After the order inside p changed, let p's own place say so: p enters, leaves or changes its mask. 0: nothing changed. */
-TB_INLINE u32 tb_order_follow(struct tb_queue *q, u32 i)
+TB_INLINE u32 tb_order_follow(struct tb_queue *q, struct tb_client *c)
 {
-	struct tb_client *c = tb_at(q, i);
+	struct tb_client *p = tb_at(q, c->parent);
 	u64 mask;
 
 	if (!c->parent)
 		return 0;
 	if (!c->root) {
 		c->state &= (u8)~TB_QUEUED;
-		tb_order_remove(q, c->parent, i);
+		tb_order_remove(q, p, c);
 		return 1;
 	}
 	mask = tb_at(q, c->root)->low_mask;
 	if (!(c->state & TB_QUEUED)) {
 		c->mask = mask;
 		c->state |= TB_QUEUED;
-		tb_order_insert(q, c->parent, i);
+		tb_order_insert(q, p, c);
 		return 1;
 	}
 	if (mask == c->mask)
 		return 0;
 	c->mask = mask;
-	tb_order_mend(q, c->parent, i, 0);
+	tb_order_mend(q, p, c);
 	return 1;
 }
 
-TB_INLINE void tb_order_follow_up(struct tb_queue *q, u32 i)
+TB_INLINE void tb_order_follow_up(struct tb_queue *q, struct tb_client *c)
 {
 	tb_loop(TB_DEPTH) {
-		i = tb_at(q, i)->parent;
-		if (!tb_order_follow(q, i))
+		c = tb_at(q, c->parent);
+		if (!tb_order_follow(q, c))
 			break;
 	}
 }
@@ -228,8 +227,8 @@ TB_FN u32 tb_wait(struct tb_queue *q, u32 i, u64 mask, u64 now)
 	q->newest = i;
 	q->waiting++;
 	c->state |= TB_QUEUED;
-	tb_order_insert(q, c->parent, i);
-	tb_order_follow_up(q, i);
+	tb_order_insert(q, tb_at(q, c->parent), c);
+	tb_order_follow_up(q, c);
 	return 0;
 }
 
@@ -250,8 +249,8 @@ TB_FN u32 tb_withdraw(struct tb_queue *q, u32 i)
 		q->newest = c->older;
 	q->waiting--;
 	c->state &= (u8)~TB_QUEUED;
-	tb_order_remove(q, c->parent, i);
-	tb_order_follow_up(q, i);
+	tb_order_remove(q, tb_at(q, c->parent), c);
+	tb_order_follow_up(q, c);
 	return 0;
 }
 
@@ -277,7 +276,7 @@ TB_FN u32 tb_charge(struct tb_queue *q, const struct tb_rules *r, u32 i, const s
 			pass = bounded;
 		}
 		if (pass != c->pass)
-			tb_set_pass(q, r, i, pass);
+			tb_set_pass(q, r, c, pass);
 		i = c->parent;
 	}
 	return 0;
@@ -289,7 +288,7 @@ TB_FN u32 tb_pick(struct tb_queue *q, const struct tb_rules *r, u64 mask)
 	u32 i = TB_BASE;
 
 	tb_loop(TB_DEPTH) {
-		i = tb_order_first(q, i, tb_limit(r, tb_at(q, i)->vnow), mask);
+		i = tb_order_first(q, tb_at(q, i), tb_limit(r, tb_at(q, i)->vnow), mask);
 		if (!i || tb_at(q, i)->kind == TB_KIND_THREAD)
 			break;
 	}
@@ -394,7 +393,7 @@ TB_FN u32 tb_set_tickets(struct tb_queue *q, const struct tb_rules *r, u32 i, u3
 	else
 		pass = p->vnow + tb_exchanged(pass - p->vnow, old, tickets);
 	if (c->state & TB_QUEUED)
-		tb_order_remove(q, c->parent, i);
+		tb_order_remove(q, tb_at(q, c->parent), c);
 	if (c->state & TB_ACTIVE) {
 		p->sum -= (c->pass - p->vnow) * old;
 		p->sum += (pass - p->vnow) * tickets;
@@ -406,7 +405,7 @@ TB_FN u32 tb_set_tickets(struct tb_queue *q, const struct tb_rules *r, u32 i, u3
 	c->pass = pass;
 	c->key = tb_key(r, pass, tickets);
 	if (c->state & TB_QUEUED)
-		tb_order_insert(q, c->parent, i);
+		tb_order_insert(q, tb_at(q, c->parent), c);
 	return 0;
 }
 
@@ -478,8 +477,8 @@ TB_FN u32 tb_move(struct tb_queue *q, const struct tb_rules *r, u32 i, u32 paren
 
 	if (state & TB_QUEUED) {
 		c->state &= (u8)~TB_QUEUED;
-		tb_order_remove(q, c->parent, i);
-		tb_order_follow_up(q, i);
+		tb_order_remove(q, tb_at(q, c->parent), c);
+		tb_order_follow_up(q, c);
 	}
 	if (state & TB_ACTIVE)
 		tb_leave(q, i);
@@ -491,8 +490,8 @@ TB_FN u32 tb_move(struct tb_queue *q, const struct tb_rules *r, u32 i, u32 paren
 		tb_join(q, r, i);
 	if (state & TB_QUEUED) {
 		c->state |= TB_QUEUED;
-		tb_order_insert(q, parent, i);
-		tb_order_follow_up(q, i);
+		tb_order_insert(q, tb_at(q, parent), c);
+		tb_order_follow_up(q, c);
 	}
 	return 0;
 }
@@ -532,7 +531,7 @@ TB_FN u32 tb_died(struct tb_queue *q, const struct tb_rules *r, u32 i, u32 heir)
 	if (!s || s == i)
 		return 0;
 	h = tb_at(q, s);
-	tb_set_pass(q, r, s, tb_bounded_for(h->pass + tb_advance(tb_returned_ns(c->young_ns), TB_DRAW_ONE, h->tickets),
+	tb_set_pass(q, r, h, tb_bounded_for(h->pass + tb_advance(tb_returned_ns(c->young_ns), TB_DRAW_ONE, h->tickets),
 					    vnow, h->tickets, r->lag_ns, r->lag_ns));
 	return 0;
 }

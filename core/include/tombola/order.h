@@ -10,7 +10,7 @@
  * An AVL tree because its height is bounded without randomness or amortization: the BPF verifier wants loops that end,
  * and a scheduler wants no slow pick.
  *
- * Client 0 stands for "none" and is never written to.
+ * Client 0 stands for "none". Its `up` may be written, which saves asking, and is never read; nothing else of it changes.
  */
 #pragma once
 #include "arith.h"
@@ -84,6 +84,11 @@ TB_INLINE struct tb_client *tb_at(struct tb_queue *q, u32 i)
 	return &q->client[i & (TB_CLIENTS - 1)];
 }
 
+TB_INLINE u32 tb_index(const struct tb_queue *q, const struct tb_client *c)
+{
+	return (u32)(c - q->client);
+}
+
 /*
  * A child by its side. The compiler may know that side is 0 or 1 and drop the mask, and the BPF verifier would not see why
  * it may; so the compiler must not know.
@@ -94,7 +99,20 @@ TB_INLINE u32 *tb_child(struct tb_client *c, u32 side)
 	return &c->child[side & 1];
 }
 
-/* Recompute what n knows of its subtree, whose sides are given; says whether anything changed. */
+/* 1 if x is negative, else 0. The compiler would make a branch of it, and the verifier follow both ways to the end. */
+TB_INLINE u32 tb_is_negative(u64 x)
+{
+	__asm__ volatile("" : "+r"(x));
+	return (u32)(x >> 63);
+}
+
+/* 1: the right one is higher. */
+TB_INLINE u32 tb_higher_side(const struct tb_client *l, const struct tb_client *r)
+{
+	return tb_is_negative((u64)l->height - r->height);
+}
+
+/* Recompute what c knows of its subtree, whose sides are given; says whether anything changed. */
 TB_INLINE u32 tb_order_sum_up(struct tb_client *c, const struct tb_client *l, const struct tb_client *r)
 {
 	u8 height = (u8)((l->height > r->height ? l->height : r->height) + 1);
@@ -112,86 +130,71 @@ TB_INLINE u32 tb_order_sum_up(struct tb_client *c, const struct tb_client *l, co
 	return changed;
 }
 
-TB_INLINE u32 tb_order_refresh(struct tb_queue *q, u32 n)
+TB_INLINE u32 tb_order_refresh(struct tb_queue *q, struct tb_client *c)
 {
-	struct tb_client *c = tb_at(q, n);
-
 	return tb_order_sum_up(c, tb_at(q, c->child[0]), tb_at(q, c->child[1]));
 }
 
 /* Make `to` stand where `from` stood, below `up`. */
-TB_INLINE void tb_order_replace(struct tb_queue *q, u32 owner, u32 up, u32 from, u32 to)
+TB_INLINE void tb_order_replace(struct tb_queue *q, struct tb_client *owner, u32 up, u32 from, u32 to)
 {
 	if (!up)
-		tb_at(q, owner)->root = to;
+		owner->root = to;
 	else
 		*tb_child(tb_at(q, up), tb_at(q, up)->child[1] == from) = to;
-	if (to)
-		tb_at(q, to)->up = up;
+	tb_at(q, to)->up = up;
 }
 
-/* Lift n's child on the other side of `side` above n; returns it. n and it are refreshed. */
-TB_FN u32 tb_order_rotate(struct tb_queue *q, u32 owner, u32 n, u32 side)
+/* Lift c's child on the other side of `side` above c; returns it. c and it are refreshed. */
+TB_FN struct tb_client *tb_order_rotate(struct tb_queue *q, struct tb_client *owner, struct tb_client *c, u32 side)
 {
-	struct tb_client *c = tb_at(q, n), *lifted;
-	u32 up = c->up, k = *tb_child(c, !side), inner;
+	u32 n = tb_index(q, c), k = *tb_child(c, side ^ 1), inner;
+	struct tb_client *lifted = tb_at(q, k);
 
-	lifted = tb_at(q, k);
 	inner = *tb_child(lifted, side);
-	*tb_child(c, !side) = inner;
-	if (inner)
-		tb_at(q, inner)->up = n;
+	*tb_child(c, side ^ 1) = inner;
+	tb_at(q, inner)->up = n;
 	*tb_child(lifted, side) = n;
-	tb_order_replace(q, owner, up, n, k);
+	tb_order_replace(q, owner, c->up, n, k);
 	c->up = k;
-	tb_order_refresh(q, n);
-	tb_order_refresh(q, k);
-	return k;
+	tb_order_refresh(q, c);
+	tb_order_refresh(q, lifted);
+	return lifted;
 }
 
-/*
- * From n up to the root: refresh, and restore the balance. Stops where nothing changes any more, but not below `through`.
- */
-TB_FN u32 tb_order_mend(struct tb_queue *q, u32 owner, u32 n, u32 through)
+/* From c up to the root: refresh, and restore the balance. Stops where nothing changes any more. */
+TB_FN u32 tb_order_mend(struct tb_queue *q, struct tb_client *owner, struct tb_client *c)
 {
-	tb_loop(TB_HEIGHT + 1) {
-		struct tb_client *c = tb_at(q, n), *l, *r;
-		u32 side, k;
+	tb_loop(2 * TB_HEIGHT + 2) {
+		struct tb_client *l = tb_at(q, c->child[0]), *r = tb_at(q, c->child[1]), *k;
+		u32 side, inner;
 
-		if (!n)
-			break;
-		l = tb_at(q, c->child[0]);
-		r = tb_at(q, c->child[1]);
 		if (l->height > r->height + 1 || r->height > l->height + 1) {
-			/* The heavy side is lifted; if it is its inner child that is heavy, that one is lifted above it first. */
-			side = r->height > l->height;
-			k = *tb_child(c, side);
-			if (tb_at(q, *tb_child(tb_at(q, k), !side))->height > tb_at(q, *tb_child(tb_at(q, k), side))->height)
-				tb_order_rotate(q, owner, k, side);
-			if (n == through)
-				through = 0;
-			n = tb_order_rotate(q, owner, n, !side);
-		} else if (!tb_order_sum_up(c, l, r) && !through) {
+			/* The heavy side is lifted above c; if its inner child is what is heavy, first that one above it. */
+			side = tb_higher_side(l, r);
+			k = tb_at(q, *tb_child(c, side));
+			inner = tb_higher_side(tb_at(q, *tb_child(k, side)), tb_at(q, *tb_child(k, side ^ 1)));
+			c = tb_order_rotate(q, owner, inner ? k : c, side ^ inner ^ 1);
+		} else if (!tb_order_sum_up(c, l, r)) {
 			break;
-		} else if (n == through) {
-			through = 0;
 		}
-		n = tb_at(q, n)->up;
+		if (!c->up)
+			break;
+		c = tb_at(q, c->up);
 	}
 	return 0;
 }
 
-/* Put i, whose key, pass and mask are set, into owner's order. Equal keys: first come, first served. */
-TB_FN u32 tb_order_insert(struct tb_queue *q, u32 owner, u32 i)
+/* Put c, whose key, pass and mask are set, into owner's order. Equal keys: first come, first served. */
+TB_FN u32 tb_order_insert(struct tb_queue *q, struct tb_client *owner, struct tb_client *c)
 {
-	struct tb_client *c = tb_at(q, i);
-	u32 up = 0, n = tb_at(q, owner)->root, side = 0;
+	u32 up = 0, n = owner->root, side = 0;
 
 	tb_loop(TB_HEIGHT + 1) {
 		if (!n)
 			break;
 		up = n;
-		side = !tb_before(c->key, tb_at(q, n)->key);
+		side = 1 ^ tb_is_negative(c->key - tb_at(q, n)->key);
 		n = *tb_child(tb_at(q, n), side);
 	}
 	c->child[0] = 0;
@@ -200,43 +203,49 @@ TB_FN u32 tb_order_insert(struct tb_queue *q, u32 owner, u32 i)
 	c->low_pass = c->pass;
 	c->low_mask = c->mask;
 	c->up = up;
-	if (!up)
-		tb_at(q, owner)->root = i;
-	else
-		*tb_child(tb_at(q, up), side) = i;
-	return tb_order_mend(q, owner, up, 0);
+	if (!up) {
+		owner->root = tb_index(q, c);
+		return 0;
+	}
+	*tb_child(tb_at(q, up), side) = tb_index(q, c);
+	return tb_order_mend(q, owner, tb_at(q, up));
 }
 
-TB_FN u32 tb_order_remove(struct tb_queue *q, u32 owner, u32 i)
+TB_FN u32 tb_order_remove(struct tb_queue *q, struct tb_client *owner, struct tb_client *c)
 {
-	struct tb_client *c = tb_at(q, i);
-	u32 up = c->up, l = c->child[0], r = c->child[1], heir = l ? l : r, from = up, through = 0;
+	u32 l = c->child[0], r = c->child[1], heir = r ? r : l, from = c->up;
+	struct tb_client *h;
 
 	if (l && r) {
-		/* Both sides: the next in order, the leftmost of the right side, takes i's place. */
-		heir = r;
+		/* Both sides: the next in order, the leftmost of the right side, takes c's place. */
 		tb_loop(TB_HEIGHT) {
 			if (!tb_at(q, heir)->child[0])
 				break;
 			heir = tb_at(q, heir)->child[0];
 		}
+		h = tb_at(q, heir);
 		from = heir;
 		if (heir != r) {
-			from = tb_at(q, heir)->up;
-			tb_order_replace(q, owner, from, heir, tb_at(q, heir)->child[1]);
-			tb_at(q, heir)->child[1] = r;
+			from = h->up;
+			tb_order_replace(q, owner, from, heir, h->child[1]);
+			h->child[1] = r;
 			tb_at(q, r)->up = heir;
 		}
-		tb_at(q, heir)->child[0] = l;
+		h->child[0] = l;
 		tb_at(q, l)->up = heir;
-		/* It says what i said of the subtree: mending must come by here, and sees whether that changed. */
-		tb_at(q, heir)->height = c->height;
-		tb_at(q, heir)->low_pass = c->low_pass;
-		tb_at(q, heir)->low_mask = c->low_mask;
-		through = heir;
+		/* It says what c said of the subtree, so that mending sees whether that changed. */
+		h->height = c->height;
+		h->low_pass = c->low_pass;
+		h->low_mask = c->low_mask;
 	}
-	tb_order_replace(q, owner, up, i, heir);
-	return tb_order_mend(q, owner, from, through);
+	tb_order_replace(q, owner, c->up, tb_index(q, c), heir);
+	if (!from)
+		return 0;
+	tb_order_mend(q, owner, tb_at(q, from));
+	/* What changed below the heir may have ended before it. (Asked of memory, or the verifier would mend twice.) */
+	if (c->child[0] && c->child[1])
+		tb_order_mend(q, owner, tb_at(q, heir));
+	return 0;
 }
 
 /*
@@ -245,9 +254,9 @@ TB_FN u32 tb_order_remove(struct tb_queue *q, u32 owner, u32 i)
  * One way down suffices while every mask below is full. With clients bound to CPUs a subtree may hold an eligible one and
  * an allowed one that are not the same; then eligibility is given up, and the earliest allowed key is exact again.
  */
-TB_FN u32 tb_order_first(struct tb_queue *q, u32 owner, u64 limit, u64 mask)
+TB_FN u32 tb_order_first(struct tb_queue *q, const struct tb_client *owner, u64 limit, u64 mask)
 {
-	u32 n = tb_at(q, owner)->root, found = 0;
+	u32 n = owner->root, found = 0;
 
 	tb_loop(TB_HEIGHT + 1) {
 		struct tb_client *c = tb_at(q, n), *l;
@@ -267,7 +276,7 @@ TB_FN u32 tb_order_first(struct tb_queue *q, u32 owner, u64 limit, u64 mask)
 	}
 	if (found)
 		return found;
-	n = tb_at(q, owner)->root;
+	n = owner->root;
 	tb_loop(TB_HEIGHT + 1) {
 		struct tb_client *c = tb_at(q, n);
 

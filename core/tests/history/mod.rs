@@ -581,15 +581,15 @@ impl History {
     pub fn check(&self) {
         let none = self.economy.none();
         assert_eq!(
-            (0, 0, 0, 0, 0),
+            (0, 0, 0, 0, [0, 0]),
             (
                 none.pass,
                 none.height,
                 none.low_pass,
                 none.low_mask,
-                none.up
+                none.child
             ),
-            "none was written to"
+            "none was written to, and not only its place"
         );
         assert_eq!(
             self.model.nodes.len(),
