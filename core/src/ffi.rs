@@ -111,6 +111,7 @@ pub(crate) struct Queue {
     pub newest: u32,
     pub waiting: u32,
     pub clamped: u64,
+    pub bill: Bill,
     pub client: [Client; CLIENTS as usize],
 }
 
@@ -207,7 +208,7 @@ mod tests {
         }
         let client = layout!(Client: pass key mask parent tickets low_pass low_mask child up height state kind depth
             vnow sum weight root active since older newer used_ns young_ns);
-        let queue = layout!(Queue: free used fresh oldest newest waiting clamped client);
+        let queue = layout!(Queue: free used fresh oldest newest waiting clamped bill client);
         let rules = layout!(Rules: quantum_ns lag_ns credit_ns lottery);
         let bill = layout!(Bill: used_ns precharge_ns next_ns seed);
         let run = layout!(Run: ran_ns precharge_ns);

@@ -70,7 +70,8 @@ u32 EXPORT(withdraw)(struct tb_queue *q, u32 i)
 
 u32 EXPORT(charge)(struct tb_queue *q, const struct tb_rules *r, u32 i, const struct tb_bill *bill)
 {
-	return tb_charge(q, r, i, bill);
+	q->bill = *bill;
+	return tb_charge(q, r, i);
 }
 
 u32 EXPORT(pick)(struct tb_queue *q, const struct tb_rules *r, u64 mask)
@@ -168,7 +169,7 @@ u64 EXPORT(layout)(u32 which)
 		AT(child), AT(up), AT(height), AT(state), AT(kind), AT(depth), AT(vnow), AT(sum), AT(weight), AT(root),
 		AT(active), AT(since), AT(older), AT(newer), AT(used_ns), AT(young_ns),
 		sizeof(struct tb_queue), IN(free), IN(used), IN(fresh), IN(oldest), IN(newest), IN(waiting), IN(clamped),
-		IN(client),
+		IN(bill), IN(client),
 		sizeof(struct tb_rules), offsetof(struct tb_rules, quantum_ns), offsetof(struct tb_rules, lag_ns),
 		offsetof(struct tb_rules, credit_ns), offsetof(struct tb_rules, lottery),
 		sizeof(struct tb_bill), offsetof(struct tb_bill, used_ns), offsetof(struct tb_bill, precharge_ns),

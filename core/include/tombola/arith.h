@@ -10,6 +10,13 @@
 #include "limits.h"
 #include "types.h"
 
+/* 1 if x is negative, else 0. The compiler would make a branch of it, and the verifier follow both ways to the end. */
+TB_INLINE u32 tb_is_negative(u64 x)
+{
+	__asm__ volatile("" : "+r"(x));
+	return (u32)(x >> 63);
+}
+
 TB_INLINE u64 tb_before(u64 a, u64 b)
 {
 	return (s64)(a - b) < 0;

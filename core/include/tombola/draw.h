@@ -50,37 +50,23 @@ static const u32 tb_log2_table[257] = {
 	2147483648u,
 };
 
-/* floor(log2 v) for v >= 1; BPF has no instruction that counts leading zeros. */
-TB_INLINE u32 tb_log2_floor(u32 v)
-{
-	u32 r, s;
-
-	r = (u32)(v > 0xffff) << 4;
-	v >>= r;
-	s = (u32)(v > 0xff) << 3;
-	v >>= s;
-	r |= s;
-	s = (u32)(v > 0xf) << 2;
-	v >>= s;
-	r |= s;
-	s = (u32)(v > 0x3) << 1;
-	v >>= s;
-	r |= s;
-	return r | (v >> 1);
-}
-
 /* Exp(1) in units of 2^-20, from 32 uniform random bits. Between 0 and 22.18. */
 TB_INLINE u64 tb_draw_exp(u32 r)
 {
-	u32 n, fraction, low, high;
+	u32 n = 31, fraction, low, high;
 	u64 log2, minus_log2;
 
 	if (r == 0xffffffffu)
 		return 0;
 	r += 1;
-	n = tb_log2_floor(r);
-	/* The leading one drops out, what follows it fills the word: r = 2^n * (1 + fraction / 2^32). n = 0 shifts all out. */
-	fraction = (u32)((u64)r << (32 - n));
+	/* r = 2^n * (1 + fraction / 2^32). BPF has no instruction that counts leading zeros; every other time there are none. */
+	tb_loop(32) {
+		if (r >> 31)
+			break;
+		r <<= 1;
+		n--;
+	}
+	fraction = r << 1;
 	low = tb_log2_table[(fraction >> 24) & 255];
 	high = tb_log2_table[((fraction >> 24) & 255) + 1];
 	log2 = ((u64)n << 31) + low + (((u64)(high - low) * (fraction & 0xffffff)) >> 24);

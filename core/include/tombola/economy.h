@@ -16,7 +16,7 @@
  * Rules, each with its source:
  *
  * Draw. A charge of `used` ns moves a client's pass by used / tickets x draw; draw is 1 in stride scheduling and Exp(1) in
- * lottery scheduling (draw.h), at every level. Charging what was used, not the quantum, is the compensation ticket: who used
+ * lottery scheduling (draw.h), at every level where there is somebody to win against. Charging what was used, not the quantum, is the compensation ticket: who used
  * a fraction f of the quantum pays f (Waldspurger & Weihl 1994, 4.5).
  *
  * vnow is the mean of the active clients' passes weighted by tickets: the paper's global pass, EEVDF's average vruntime.
@@ -59,14 +59,6 @@ struct tb_rules {
 	u64 lag_ns;     /* how far a pass may be from vnow, in the client's service; below 2^29 */
 	u64 credit_ns;  /* how much of it a client that was away may come back with */
 	u32 lottery;
-};
-
-/* One settlement of a leaf's run. */
-struct tb_bill {
-	u64 used_ns;      /* run since the last settlement */
-	u64 precharge_ns; /* what the pick had charged for it, to be undone */
-	u64 next_ns;      /* what the next run is charged in advance */
-	u64 seed;         /* lottery: 64 random bits */
 };
 
 TB_INLINE u64 tb_key(const struct tb_rules *r, u64 pass, u64 tickets)
@@ -254,23 +246,30 @@ TB_FN u32 tb_withdraw(struct tb_queue *q, u32 i)
 	return 0;
 }
 
-/* Settle a leaf's run on everyone who pays for it, and charge the next one in advance. */
-TB_FN u32 tb_charge(struct tb_queue *q, const struct tb_rules *r, u32 i, const struct tb_bill *bill)
+/* Settle the run in the queue's bill on everyone who pays for it, from the leaf up, and charge the next one in advance. */
+TB_FN u32 tb_charge(struct tb_queue *q, const struct tb_rules *r, u32 i)
 {
+	const struct tb_bill *bill = &q->bill;
+
 	tb_loop(TB_DEPTH) {
 		struct tb_client *c = tb_at(q, i), *p = tb_at(q, c->parent);
-		u64 draw = TB_DRAW_ONE, pass, bounded;
+		u64 draw = TB_DRAW_ONE, alone = p->weight == c->tickets, pass = c->pass, bounded;
 
 		if (!c->parent)
 			break;
-		if (r->lottery)
-			draw = tb_draw_exp(tb_mix(bill->seed, c->depth));
-		pass = c->pass + tb_advance(bill->used_ns, draw, c->tickets);
-		pass += tb_advance(bill->next_ns, TB_DRAW_ONE, c->tickets);
-		pass -= tb_advance(bill->precharge_ns, TB_DRAW_ONE, c->tickets);
-		c->used_ns += bill->used_ns;
-		c->young_ns += bill->used_ns;
-		if (p->weight != c->tickets) {
+		/* Most bills have but one of the three. */
+		if (bill->used_ns) {
+			if (r->lottery && !alone)
+				draw = tb_draw_exp(tb_mix(bill->seed, c->depth));
+			pass += tb_advance(bill->used_ns, draw, c->tickets);
+			c->used_ns += bill->used_ns;
+			c->young_ns += bill->used_ns;
+		}
+		if (bill->next_ns)
+			pass += tb_advance(bill->next_ns, TB_DRAW_ONE, c->tickets);
+		if (bill->precharge_ns)
+			pass -= tb_advance(bill->precharge_ns, TB_DRAW_ONE, c->tickets);
+		if (!alone) {
 			bounded = tb_bounded_for(pass, p->vnow, c->tickets, r->lag_ns, r->lag_ns);
 			q->clamped += bounded != pass;
 			pass = bounded;

@@ -68,6 +68,14 @@ struct tb_client {
 
 _Static_assert(sizeof(struct tb_client) == 128, "two cache lines");
 
+/* One settlement of a leaf's run. */
+struct tb_bill {
+	u64 used_ns;      /* run since the last settlement */
+	u64 precharge_ns; /* what the pick had charged for it, to be undone */
+	u64 next_ns;      /* what the next run is charged in advance */
+	u64 seed;         /* lottery: at least 32 random bits */
+};
+
 struct tb_queue {
 	u32 free;  /* first unused client */
 	u32 used;  /* clients in use, "none" not counted */
@@ -76,6 +84,7 @@ struct tb_queue {
 	u32 newest;
 	u32 waiting;
 	u64 clamped; /* charges in which the lag bound took something */
+	struct tb_bill bill; /* what is being charged; here, as the verifier would tell apart each value of a local one */
 	struct tb_client client[TB_CLIENTS];
 };
 
@@ -97,13 +106,6 @@ TB_INLINE u32 *tb_child(struct tb_client *c, u32 side)
 {
 	__asm__ volatile("" : "+r"(side));
 	return &c->child[side & 1];
-}
-
-/* 1 if x is negative, else 0. The compiler would make a branch of it, and the verifier follow both ways to the end. */
-TB_INLINE u32 tb_is_negative(u64 x)
-{
-	__asm__ volatile("" : "+r"(x));
-	return (u32)(x >> 63);
 }
 
 /* 1: the right one is higher. */

@@ -220,15 +220,16 @@ impl Model {
             .rev()
         {
             let (tickets, parent) = (self.at(k).tickets, self.at(k).parent);
+            let alone = self.weight(parent) == tickets;
             let draw = match self.rules.lottery {
-                1 => i128::from(draw_exp(mix(bill.seed, depth))),
+                1 if !alone => i128::from(draw_exp(mix(bill.seed, depth))),
                 _ => 1 << limits::DRAW_SHIFT,
             };
             let used = i128::from(bill.used_ns.min(limits::CHARGE_MAX_NS));
             let mut pass = self.at(k).pass
                 + ((used * draw) >> (limits::DRAW_SHIFT - limits::PASS_SHIFT)) / tickets;
             pass += scaled(bill.next_ns, tickets) - scaled(bill.precharge_ns, tickets);
-            if self.weight(parent) != tickets {
+            if !alone {
                 let bounded = self.bounded(k, pass, self.rules.lag_ns, self.rules.lag_ns);
                 self.clamped += u64::from(bounded != pass);
                 pass = bounded;

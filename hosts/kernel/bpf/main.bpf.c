@@ -145,6 +145,7 @@ static __noinline u32 holder(struct task_struct *prev)
 	if (!(prev->scx.flags & SCX_TASK_QUEUED) || !t->client)
 		return TB_NONE;
 	settle(prev, t);
+	rehome(prev, t);
 	return t->client;
 }
 
@@ -177,7 +178,7 @@ void BPF_STRUCT_OPS(tombola_dispatch, s32 cpu, struct task_struct *prev)
 		return;
 	waiting = rq->economy.waiting + (held && winner != held);
 	slice_ns = drawn & DRAW_OVERDUE ? SLICE_OVERDUE_NS : slice_for(&rq->economy, winner, waiting);
-	settle_bill(0, winner, 0, 0, precharge_ns(slice_ns));
+	settle_bill(0, winner, 0, precharge_ns(slice_ns));
 	if (lone_slices && waiting && held && slice_is_over(cpu_of(cpu), now))
 		slices_share(now);
 	if (winner == held && prev) {
@@ -199,8 +200,6 @@ void BPF_STRUCT_OPS(tombola_running, struct task_struct *p)
 		cpu_of(cpu)->leaf = TB_NONE;
 		return;
 	}
-	if (t->uid != uid_of(p))
-		rehome(t, uid_of(p));
 	state = tb_at(&rq->economy, t->client)->state;
 	if (state != TB_ACTIVE) {
 		/* It was not drawn: an idle CPU took it at once, or a real-time task had interrupted it. */
@@ -234,8 +233,10 @@ void BPF_STRUCT_OPS(tombola_stopping, struct task_struct *p, bool runnable)
 	 */
 	if (runnable && p->scx.slice && tombola_config.nr_cpus > 1)
 		task_set_slice(p, 0);
-	if (!runnable)
+	if (!runnable) {
 		step_leave(t->queue, t->client);
+		rehome(p, t);
+	}
 	if (!runnable && (p->flags & PF_EXITING)) {
 		parent = p->real_parent;
 		bequeath(t, parent ? task_find(parent)->client : TB_NONE);

@@ -4,7 +4,7 @@
  *
  *   thread of a new process   a leaf beside its parent's, in its user's currency, with the tickets of the parent's process
  *   second thread             its process becomes a currency in the leaf's place, both threads are leaves in it
- *   setuid                    seen when the thread next gets a CPU: it, or its process, moves to the other user
+ *   setuid                    seen when the run is settled: the thread, or its process, moves to the other user
  *   exit                      the parent answers for the service that a mere errand consumed (economy.h, Forking)
  */
 #pragma once
@@ -67,7 +67,7 @@ static __always_inline u32 process_from(u32 queue, u32 leaf, u32 tgid)
 	seat_init(process, tgid, tgid, 1);
 	seat_of(process)->wins = seat->wins;
 	__builtin_memcpy(seat_of(process)->left, seat->left, sizeof(seat->left));
-	settle_bill(queue, leaf, 0, 0, 0);
+	settle_bill(queue, leaf, 0, 0);
 	made = tb_at(&rq->economy, process);
 	bpf_spin_lock(&rq->lock);
 	made->pass = c->pass;
@@ -75,7 +75,7 @@ static __always_inline u32 process_from(u32 queue, u32 leaf, u32 tgid)
 	bpf_spin_unlock(&rq->lock);
 	step_move(queue, leaf, process);
 	step_set_tickets(queue, leaf, TB_TICKETS_DEFAULT);
-	settle_bill(queue, leaf, 0, 0, precharged);
+	settle_bill(queue, leaf, 0, precharged);
 	return process;
 }
 
@@ -148,22 +148,20 @@ static __always_inline u32 arrive(struct task_struct *p, struct task *forker, st
 	return leaf;
 }
 
-/* The thread's uid is not the one it was placed by: it goes to the other user, and its process's other threads with it. */
-static __always_inline int rehome(struct task *t, u32 uid)
+/* p, just settled, may have changed its uid meanwhile: it goes to the other user, and its process's other threads with it. */
+static __always_inline void rehome(struct task_struct *p, struct task *t)
 {
 	struct run_queue *rq = queue_of(t->queue);
-	u32 user = user_of(uid);
-	u64 precharged;
+	u32 uid = uid_of(p), user;
 
+	if (t->uid == uid)
+		return;
 	t->uid = uid;
-	if (!rq || !user || !t->client)
-		return 0;
+	user = user_of(uid);
+	if (!rq || !user)
+		return;
 	count(TOMBOLA_COUNT_REHOMED);
-	precharged = seat_of(t->client)->precharge_ns;
-	settle_bill(t->queue, t->client, 0, 0, 0);
 	step_move(t->queue, process_of(&rq->economy, t->client), user);
-	settle_bill(t->queue, t->client, 0, 0, precharged);
-	return 0;
 }
 
 /*
@@ -198,7 +196,7 @@ static __always_inline void depart(struct task *t)
 	if (!rq || !leaf)
 		return;
 	t->client = TB_NONE;
-	settle_bill(t->queue, leaf, 0, 0, 0);
+	settle_bill(t->queue, leaf, 0, 0);
 	step_leave(t->queue, leaf);
 	bpf_spin_lock(&rq->lock);
 	process = process_of(&rq->economy, leaf);

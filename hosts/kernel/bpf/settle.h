@@ -43,7 +43,7 @@ static __always_inline void settle(struct task_struct *p, struct task *t)
 
 	t->exec_ns = exec_ns;
 	t->sliced_ns += used_ns;
-	settle_bill(t->queue, t->client, used_ns, tombola_config.rules.lottery ? random64() : 0, 0);
+	settle_bill(t->queue, t->client, used_ns, 0);
 }
 
 static __always_inline u32 per_million(u64 part, u64 whole)

@@ -39,8 +39,6 @@ static __noinline u32 slice_halvings(struct tb_queue *q, u32 leaf)
 {
 	u32 halvings = 0;
 
-	if (tombola_config.rules.lottery)
-		return 0;
 	tb_loop(TB_DEPTH) {
 		struct tb_client *c = tb_at(q, leaf), *p = tb_at(q, c->parent);
 		u64 beside_mean = (u64)c->tickets * p->active;
@@ -62,7 +60,8 @@ static __always_inline u64 slice_for(struct tb_queue *q, u32 leaf, u32 waiting)
 		return slice_ns > SLICE_ALONE_NS ? slice_ns : SLICE_ALONE_NS;
 	if (waiting * slice_ns > ROUND_NS)
 		slice_ns = ROUND_NS / waiting;
-	slice_ns >>= slice_halvings(q, leaf);
+	if (!tombola_config.rules.lottery)
+		slice_ns >>= slice_halvings(q, leaf);
 	return slice_ns < SLICE_MIN_NS ? SLICE_MIN_NS : slice_ns;
 }
 

@@ -198,13 +198,14 @@ static __always_inline u64 cpu_mask(s32 cpu)
  */
 static __always_inline u64 inactive_cpus(void)
 {
-	u64 active[NR_CPUS / 64] = {}, mask = 0;
+	u64 active[NR_CPUS / 64], mask = 0;
 	u32 words = (tombola_config.nr_cpus + 63) / 64;
 
-	if (words > NR_CPUS / 64)
-		words = NR_CPUS / 64;
 	if (tombola_config.nr_cpus == 1)
 		return 0;
+	__builtin_memset(active, 0, sizeof(active));
+	if (words > NR_CPUS / 64)
+		words = NR_CPUS / 64;
 	bpf_probe_read_kernel(active, words * sizeof(u64), &__cpu_active_mask);
 	for (u32 i = 0; i < NR_CPUS / 64; i++) {
 		if (i < words)
@@ -238,9 +239,4 @@ static __always_inline u32 process_of(struct tb_queue *q, u32 leaf)
 	u32 parent = tb_at(q, leaf)->parent;
 
 	return tb_at(q, parent)->kind == TB_KIND_PROCESS ? parent : leaf;
-}
-
-static __always_inline u64 random64(void)
-{
-	return (u64)bpf_get_prandom_u32() << 32 | bpf_get_prandom_u32();
 }

@@ -16,26 +16,32 @@
  * Charge a leaf and its currencies for what it used, undo what its pick had charged in advance, and charge its next run in
  * advance. The seat's precharge belongs to whoever holds the leaf: the CPU it runs on, or the one that has just withdrawn it.
  */
-__noinline int step_settle(u32 queue, u32 leaf, u64 used_ns, u64 seed, u64 next_ns)
+__noinline int step_settle(u32 queue, u32 leaf, u64 used_ns, u64 next_ns)
 {
 	struct run_queue *rq = queue_of(queue);
 	struct seat *seat = seat_of(leaf);
-	struct tb_bill bill = { .used_ns = used_ns, .precharge_ns = seat->precharge_ns, .next_ns = next_ns, .seed = seed };
+	struct tb_bill *bill;
+	u32 seed = tombola_config.rules.lottery && used_ns ? bpf_get_prandom_u32() : 0;
 
 	if (!rq)
 		return 0;
-	seat->precharge_ns = next_ns;
+	bill = &rq->economy.bill;
 	bpf_spin_lock(&rq->lock);
-	tb_charge(&rq->economy, RULES, leaf, &bill);
+	bill->used_ns = used_ns;
+	bill->precharge_ns = seat->precharge_ns;
+	bill->next_ns = next_ns;
+	bill->seed = seed;
+	seat->precharge_ns = next_ns;
+	tb_charge(&rq->economy, RULES, leaf);
 	bpf_spin_unlock(&rq->lock);
 	return 0;
 }
 
 /* Every other time there is nothing to settle. */
-static __always_inline void settle_bill(u32 queue, u32 leaf, u64 used_ns, u64 seed, u64 next_ns)
+static __always_inline void settle_bill(u32 queue, u32 leaf, u64 used_ns, u64 next_ns)
 {
 	if (used_ns | (seat_of(leaf)->precharge_ns ^ next_ns))
-		step_settle(queue, leaf, used_ns, seed, next_ns);
+		step_settle(queue, leaf, used_ns, next_ns);
 }
 
 /* A draw out of turn, for who has waited too long. */
