@@ -86,15 +86,12 @@ fn everybody_is_there(pids: &[i32]) -> io::Result<()> {
 }
 
 /// Loading is seconds of work for the verifier. Among a hundred busy processes that would take minutes by the kernel's own
-/// shares, so the loader has the highest there is.
+/// shares, so the loader goes first; it makes itself real-time anyway when it has loaded.
 fn start() -> io::Result<Child> {
     let mut command = Command::new("tombola");
     command.arg("start").stdout(Stdio::null());
-    let first = || match unsafe { libc::setpriority(libc::PRIO_PROCESS, 0, -20) } {
-        0 => Ok(()),
-        _ => Err(io::Error::last_os_error()),
-    };
-    let mut scheduler = unsafe { command.pre_exec(first) }.spawn()?;
+    // SAFETY: one system call.
+    let mut scheduler = unsafe { command.pre_exec(|| become_real_time(1)) }.spawn()?;
     wait_until("enabled", || match scheduler.try_wait()? {
         None => Ok(()),
         Some(status) => Err(io::Error::other(format!(
