@@ -13,8 +13,8 @@ use std::process::exit;
 use std::sync::atomic::{AtomicU64, Ordering};
 use tombola_lab::bench::By;
 use tombola_lab::bench::guest::{
-    Gate, UID_BASE, become_real_time, context_switches, end, now_ns, set_base_tickets, sleep_until,
-    spawn, wait_for,
+    Gate, UID_BASE, become_real_time, become_user, context_switches, end, now_ns, set_base_tickets,
+    shared_counters, sleep_until, spawn, wait_for,
 };
 
 #[derive(Parser)]
@@ -298,11 +298,7 @@ impl Crowd {
 
     fn become_one_of(&self, group: u32) {
         if self.by == By::Tickets {
-            let uid = UID_BASE + 1 + group;
-            unsafe {
-                assert_eq!(libc::setgid(uid), 0);
-                assert_eq!(libc::setuid(uid), 0);
-            }
+            become_user(UID_BASE + 1 + group);
         }
     }
 
@@ -340,24 +336,6 @@ impl Due {
             Due::Normal => 100,
             Due::Least => 1,
         }
-    }
-}
-
-fn shared_counters(count: usize) -> io::Result<&'static [AtomicU64]> {
-    if count == 0 {
-        return Ok(&[]);
-    }
-    let (read_write, shared) = (
-        libc::PROT_READ | libc::PROT_WRITE,
-        libc::MAP_SHARED | libc::MAP_ANONYMOUS,
-    );
-    // A cache line each would be kinder to real machines; this one has no caches.
-    unsafe {
-        let memory = libc::mmap(std::ptr::null_mut(), count * 8, read_write, shared, -1, 0);
-        if memory == libc::MAP_FAILED {
-            return Err(io::Error::last_os_error());
-        }
-        Ok(std::slice::from_raw_parts(memory.cast(), count))
     }
 }
 

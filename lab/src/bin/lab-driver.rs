@@ -12,7 +12,8 @@ use std::os::unix::process::CommandExt;
 use std::process::{Child, Command, Stdio, exit};
 use std::sync::atomic::{AtomicU64, Ordering};
 use tombola_lab::bench::guest::{
-    UID_BASE, become_real_time, end, now_ns, set_tickets, sleep_until, spawn,
+    UID_BASE, become_real_time, become_user, end, now_ns, set_tickets, shared_counters,
+    sleep_until, spawn,
 };
 use tombola_lab::plan::{
     Change, Client, DISK, DISK_MIB, Draw, Line, PLANS_FILE, Plan, Sample, Scheduler, When, Work,
@@ -21,7 +22,6 @@ use tombola_lab::plan::{
 const PRIORITY: i32 = 60;
 /// 10 ms of an emulated CPU at 8 ns an instruction, about.
 const UNIT_ROUNDS: u64 = 250_000;
-const CLIENTS_MAX: usize = 128;
 
 fn main() {
     if let Err(error) = run() {
@@ -32,7 +32,8 @@ fn main() {
 
 fn run() -> io::Result<()> {
     let plans: Vec<Plan> = serde_json::from_slice(&fs::read(PLANS_FILE)?)?;
-    let units = shared_units()?;
+    let clients_max = plans.iter().map(|plan| plan.clients.len()).max();
+    let units = shared_counters(clients_max.unwrap_or(0))?;
     let mut running: Option<(&str, Child)> = None;
     for plan in &plans {
         let wanted = plan.scheduler.policy();
@@ -83,26 +84,7 @@ fn await_state(state: &str) {
     }
 }
 
-/// Counters of work that the clients, processes of their own, write and the driver reads.
-fn shared_units() -> io::Result<&'static [AtomicU64; CLIENTS_MAX]> {
-    let page = unsafe {
-        libc::mmap(
-            std::ptr::null_mut(),
-            size_of::<[AtomicU64; CLIENTS_MAX]>(),
-            libc::PROT_READ | libc::PROT_WRITE,
-            libc::MAP_SHARED | libc::MAP_ANONYMOUS,
-            -1,
-            0,
-        )
-    };
-    if page == libc::MAP_FAILED {
-        return Err(io::Error::last_os_error());
-    }
-    Ok(unsafe { &*page.cast() })
-}
-
-fn play(plan: &Plan, units: &'static [AtomicU64; CLIENTS_MAX]) -> io::Result<()> {
-    assert!(plan.clients.len() <= CLIENTS_MAX);
+fn play(plan: &Plan, units: &'static [AtomicU64]) -> io::Result<()> {
     let (gate, opener) = io::pipe()?;
     let mut pids = Vec::new();
     for (number, client) in plan.clients.iter().enumerate() {
@@ -167,11 +149,9 @@ fn settle_in(plan: &Plan, client: &Client) {
     if matches!(client.work, Work::Disk) {
         chown(DISK, Some(uid), None).expect("the machine has a disk");
     }
-    unsafe {
-        assert_eq!(libc::setpriority(libc::PRIO_PROCESS, 0, client.nice), 0);
-        assert_eq!(libc::setgid(uid), 0);
-        assert_eq!(libc::setuid(uid), 0);
-    }
+    let renice = unsafe { libc::setpriority(libc::PRIO_PROCESS, 0, client.nice) };
+    assert_eq!(renice, 0);
+    become_user(uid);
 }
 
 fn burn(limit: u64, done: &AtomicU64) {

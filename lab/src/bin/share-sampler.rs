@@ -13,8 +13,8 @@ use std::io::{self, Write};
 use std::os::unix::fs::FileExt;
 use std::process::exit;
 use tombola_lab::bench::guest::{
-    Gate, UID_BASE, become_real_time, context_switches, end, now_ns, online_cpus, pin_to,
-    set_base_tickets, set_tickets, sleep_until, spawn,
+    Gate, UID_BASE, become_real_time, become_user, context_switches, end, now_ns, online_cpus,
+    pin_to, set_base_tickets, set_tickets, sleep_until, spawn,
 };
 use tombola_lab::bench::{By, weight_of_nice};
 
@@ -116,14 +116,9 @@ fn start_group(
 }
 
 fn busy(by: By, uid: u32, nice: i32, gate: &Gate) {
-    unsafe {
-        match by {
-            By::Weight => assert_eq!(libc::setpriority(libc::PRIO_PROCESS, 0, nice), 0),
-            By::Tickets => {
-                assert_eq!(libc::setgid(uid), 0);
-                assert_eq!(libc::setuid(uid), 0);
-            }
-        }
+    match by {
+        By::Weight => assert_eq!(unsafe { libc::setpriority(libc::PRIO_PROCESS, 0, nice) }, 0),
+        By::Tickets => become_user(uid),
     }
     gate.pass().expect("the sampler opens it");
     loop {

@@ -8,6 +8,7 @@ use std::io;
 use std::process::exit;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
+use tombola_lab::bench::guest::shared_counters;
 
 #[derive(Parser)]
 enum Stress {
@@ -36,18 +37,7 @@ struct Steps(&'static [AtomicU64]);
 
 impl Steps {
     fn of(processes: usize) -> io::Result<Self> {
-        let (access, shared) = (
-            libc::PROT_READ | libc::PROT_WRITE,
-            libc::MAP_SHARED | libc::MAP_ANONYMOUS,
-        );
-        // SAFETY: fresh zeroed memory, as many counters as were asked for, never unmapped.
-        unsafe {
-            let memory = libc::mmap(std::ptr::null_mut(), processes * 8, access, shared, -1, 0);
-            if memory == libc::MAP_FAILED {
-                return Err(io::Error::last_os_error());
-            }
-            Ok(Self(std::slice::from_raw_parts(memory.cast(), processes)))
-        }
+        shared_counters(processes).map(Self)
     }
 
     fn read(&self) -> Vec<u64> {
