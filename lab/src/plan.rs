@@ -152,6 +152,11 @@ impl Course {
         (self.samples[to].used_ns[client] - self.samples[from].used_ns[client]) as f64 / 1e9
     }
 
+    /// The same of the first two clients together.
+    pub fn pair_used_s(&self, from: usize, to: usize) -> f64 {
+        self.used_s(0, from, to) + self.used_s(1, from, to)
+    }
+
     pub fn last(&self) -> usize {
         self.samples.len() - 1
     }

@@ -21,7 +21,6 @@
 //!   wake and switch = (instructions − passes · 1000 − round trips · 2 · (write and read)) / switches
 //! ```
 
-use super::By;
 use super::boot::{self, Boot};
 use super::scheduler::Scheduler;
 use crate::vm::Kernel;
@@ -104,10 +103,7 @@ const NOBODY: Crowd = Crowd { tasks: 0, users: 1 };
 
 impl Contestant {
     fn boot(&self, crowds: &[Crowd]) -> Boot {
-        let by = match self.scheduler.by {
-            By::Weight => "weight",
-            By::Tickets => "tickets",
-        };
+        let by = self.scheduler.by.name();
         let command = |probe: &str, crowd: &Crowd| {
             let Crowd { tasks, users } = crowd;
             format!("cost-probe --by {by} --hogs {tasks} --users {users} {probe}")

@@ -18,6 +18,16 @@ pub enum By {
     Tickets,
 }
 
+impl By {
+    /// As the programs in the guest take it.
+    fn name(self) -> &'static str {
+        match self {
+            By::Weight => "weight",
+            By::Tickets => "tickets",
+        }
+    }
+}
+
 /// The kernel's weight of each nice value from 0 to 19: 1024 / 1.25^nice, as `sched_prio_to_weight` rounds it.
 const WEIGHTS: [u32; 20] = [
     1024, 820, 655, 526, 423, 335, 272, 215, 172, 137, 110, 87, 70, 56, 45, 36, 29, 23, 18, 15,

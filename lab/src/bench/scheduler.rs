@@ -61,6 +61,7 @@ pub const EEVDF_TICK: &Scheduler = &own("eevdf-tick", "NO_HRTICK");
 pub const FLASH: &Scheduler = &peer("scx_flash");
 pub const RUSTY: &Scheduler = &peer("scx_rusty");
 
+/// Those that take long to load first.
 pub const SCHEDULERS: [&Scheduler; 8] = [
     STRIDE,
     STRIDE_TICK,

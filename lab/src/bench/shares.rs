@@ -1,6 +1,5 @@
 //! Share error of schedulers in the cases of cases.rs: which machines to boot, and what their samplers said.
 
-use super::By;
 use super::boot::{self, Boot};
 use super::cases::Case;
 use super::scheduler::Scheduler;
@@ -88,10 +87,7 @@ impl Point {
     }
 
     fn command(&self) -> String {
-        let by = match self.scheduler.by {
-            By::Weight => "weight",
-            By::Tickets => "tickets",
-        };
+        let by = self.scheduler.by.name();
         let groups = self.case.arguments().join(" ");
         format!("share-sampler --by {by} --seconds {SECONDS} --interval {INTERVAL_S} {groups}")
     }

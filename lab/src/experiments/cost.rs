@@ -6,9 +6,7 @@
 
 use crate::bench::boot::own_programs;
 use crate::bench::cost::{self, Contestant, Cost, Costs, Crowd};
-use crate::bench::scheduler::{
-    EEVDF, EEVDF_TICK, FLASH, LOTTERY, LOTTERY_TICK, RUSTY, STRIDE, STRIDE_TICK, Scheduler,
-};
+use crate::bench::scheduler::{FLASH, SCHEDULERS};
 use crate::experiment::{Bench, Experiment};
 use crate::plot::{self, Curve, Panel};
 use crate::result::Row;
@@ -23,18 +21,6 @@ pub const COST: Experiment = Experiment {
     source: "docs/cost.md",
     run,
 };
-
-/// Those that take long to load first.
-const CONTESTANTS: [&Scheduler; 8] = [
-    STRIDE,
-    STRIDE_TICK,
-    LOTTERY,
-    LOTTERY_TICK,
-    EEVDF,
-    EEVDF_TICK,
-    FLASH,
-    RUSTY,
-];
 
 const fn crowd(tasks: u32, users: u32) -> Crowd {
     Crowd { tasks, users }
@@ -65,7 +51,7 @@ const KINDS: [Kind; 2] = [
 ];
 
 fn run(bench: &Bench) -> Result<Vec<Row>> {
-    let contestants = CONTESTANTS.map(|scheduler| Contestant {
+    let contestants = SCHEDULERS.map(|scheduler| Contestant {
         scheduler,
         kernel: Kernel::Peers,
         seed: 0,
@@ -201,6 +187,7 @@ fn growth(costs: &Costs, what: &str, few: Crowd, many: Crowd) -> Result<Vec<Row>
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::bench::scheduler::{STRIDE, Scheduler};
 
     fn costs(scheduler: &'static Scheduler, slice_end: impl Fn(Crowd) -> f64) -> Costs {
         let cost = |crowd| Cost {

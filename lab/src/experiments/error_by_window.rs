@@ -32,7 +32,7 @@ const WINDOW_BAR_MIN: usize = 10;
 const WINDOW_20_S: usize = 200;
 const CLIENT_ERROR_MAX: f64 = 0.01;
 const ONE_AGAINST_TEN: &str = "c1v10";
-/// docs/architecture.md: a quantum of 1 ms for each level, user, process and thread.
+/// docs/fairness.md: a quantum of 1 ms for each level, user, process and thread.
 const LAG_MS_MAX: f64 = 3.0;
 
 fn run(bench: &Bench) -> Result<Vec<Row>> {

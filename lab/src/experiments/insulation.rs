@@ -1,6 +1,6 @@
 //! Users alike in base tickets, whatever the number of their tasks (Zepp 2012, chapter 5).
 
-use super::{LOTTERY_ERRORS_MAX, compared_row, stride_row};
+use super::{compared_row, lottery_row, stride_row};
 use crate::experiment::{Bench, Experiment, series};
 use crate::plan::{Client, Course, Plan, Scheduler};
 use crate::plot::{self, Curve, Panel};
@@ -71,13 +71,7 @@ fn row(plan: &Plan, course: &Course) -> Row {
         Scheduler::Stride => stride_row(name, measured, 0.5, None),
         Scheduler::Lottery => {
             let error = standard_errors(measured, 0.5, plan.seconds);
-            Row {
-                name,
-                measured,
-                published: None,
-                bar: format!("within 3 standard errors of 0.5 (off by {error:+.2})"),
-                pass: Some(error.abs() <= LOTTERY_ERRORS_MAX),
-            }
+            lottery_row(name, measured, 0.5, error, None)
         }
         Scheduler::Nice | Scheduler::Weight => compared_row(name, measured, 0.5),
     }

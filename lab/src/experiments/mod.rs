@@ -8,6 +8,7 @@ pub mod relative;
 pub mod short_run;
 
 use crate::result::Row;
+use std::fmt::Display;
 
 /// A share of a run, in stride mode: within 1 % of what the tickets give.
 const STRIDE_ERROR_MAX: f64 = 0.01;
@@ -23,6 +24,23 @@ fn stride_row(name: String, measured: f64, due: f64, published: Option<f64>) -> 
         published,
         bar: format!("within 1 % of {due:.4}"),
         pass: Some((measured / due - 1.0).abs() <= STRIDE_ERROR_MAX),
+    }
+}
+
+/// A figure of a run in lottery mode, `error` standard errors from what is due.
+fn lottery_row(
+    name: String,
+    measured: f64,
+    due: impl Display,
+    error: f64,
+    published: Option<f64>,
+) -> Row {
+    Row {
+        name,
+        measured,
+        published,
+        bar: format!("within {LOTTERY_ERRORS_MAX} standard errors of {due} (off by {error:+.2})"),
+        pass: Some(error.abs() <= LOTTERY_ERRORS_MAX),
     }
 }
 

@@ -1,6 +1,6 @@
 //! Two busy tasks and every ratio of tickets (Waldspurger & Weihl 1994, 5.1: relative rate accuracy, and fairness over time).
 
-use super::{CHANCE_MIN, LOTTERY_ERRORS_MAX, compared_row, stride_row};
+use super::{CHANCE_MIN, compared_row, lottery_row, stride_row};
 use crate::experiment::{Bench, Experiment, series};
 use crate::plan::{Client, Course, Plan, Scheduler};
 use crate::plot::{self, Curve, Panel};
@@ -70,15 +70,16 @@ fn rate(bench: &Bench) -> Result<Vec<Row>> {
                 rows.push(row);
             }
             Scheduler::Lottery => {
-                let error = standard_errors(part, due, used_s(course));
+                let error = standard_errors(part, due, course.pair_used_s(0, course.last()));
                 errors.push(error);
-                rows.push(Row {
+                let due = format!("{ratio}:1");
+                rows.push(lottery_row(
                     name,
-                    measured: part / (1.0 - part),
+                    part / (1.0 - part),
+                    due,
+                    error,
                     published,
-                    bar: format!("within 3 standard errors of {ratio}:1 (off by {error:+.2})"),
-                    pass: Some(error.abs() <= LOTTERY_ERRORS_MAX),
-                });
+                ));
             }
             Scheduler::Nice | Scheduler::Weight => {
                 rows.push(compared_row(name, part / (1.0 - part), ratio))
@@ -91,10 +92,6 @@ fn rate(bench: &Bench) -> Result<Vec<Row>> {
     ));
     draw(bench, &plans, &rows)?;
     Ok(rows)
-}
-
-fn used_s(course: &Course) -> f64 {
-    course.used_s(0, 0, course.last()) + course.used_s(1, 0, course.last())
 }
 
 fn binomial_row(name: &str, errors: &[f64]) -> Row {
@@ -222,24 +219,15 @@ fn rate_over_time(bench: &Bench) -> Result<Vec<Row>> {
                 ));
             }
             Scheduler::Lottery => {
-                let error = standard_errors(whole, due, used_s(course));
-                rows.push(Row {
-                    name: format!("{name}: whole"),
-                    measured: whole / (1.0 - whole),
-                    published: None,
-                    bar: format!("within 3 standard errors of 2:1 (off by {error:+.2})"),
-                    pass: Some(error.abs() <= LOTTERY_ERRORS_MAX),
-                });
+                let error = standard_errors(whole, due, course.pair_used_s(0, course.last()));
+                let (of, ratio) = (format!("{name}: whole"), whole / (1.0 - whole));
+                rows.push(lottery_row(of, ratio, "2:1", error, None));
                 let errors: Vec<f64> = windows
                     .iter()
                     .enumerate()
                     .map(|(i, part)| {
                         let (from, to) = (i * WINDOW_S, (i + 1) * WINDOW_S);
-                        standard_errors(
-                            *part,
-                            due,
-                            course.used_s(0, from, to) + course.used_s(1, from, to),
-                        )
+                        standard_errors(*part, due, course.pair_used_s(from, to))
                     })
                     .collect();
                 rows.push(binomial_row(

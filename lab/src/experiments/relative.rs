@@ -1,6 +1,6 @@
 //! Two tasks with as much work each (Zepp 2012, chapter 5: relative rates, their change, and other load beside them).
 
-use super::{LOTTERY_ERRORS_MAX, compared_row, stride_row};
+use super::{compared_row, lottery_row, stride_row};
 use crate::experiment::{Bench, Experiment, series};
 use crate::plan::{Change, Client, Course, Plan, Scheduler, When, Work};
 use crate::plot::{self, Curve, Panel};
@@ -74,15 +74,8 @@ fn row(plan: &Plan, course: &Course, due: f64, published: Option<f64>) -> Row {
     match plan.scheduler {
         Scheduler::Stride => stride_row(name, ratio, due, published),
         Scheduler::Lottery => {
-            let seconds = course.used_s(0, 0, end) + course.used_s(1, 0, end);
-            let error = standard_errors(part, due / (due + 1.0), seconds);
-            Row {
-                name,
-                measured: ratio,
-                published,
-                bar: format!("within 3 standard errors of {due}:1 (off by {error:+.2})"),
-                pass: Some(error.abs() <= LOTTERY_ERRORS_MAX),
-            }
+            let error = standard_errors(part, due / (due + 1.0), course.pair_used_s(0, end));
+            lottery_row(name, ratio, format!("{due}:1"), error, published)
         }
         Scheduler::Nice | Scheduler::Weight => compared_row(name, ratio, due),
     }
@@ -243,16 +236,17 @@ fn relative_rate_change(bench: &Bench) -> Result<Vec<Row>> {
                     ("before", 0, changed - 1, 4.0),
                     ("after", changed, end, 1.0),
                 ] {
-                    let seconds = course.used_s(0, from, to) + course.used_s(1, from, to);
-                    let error =
-                        standard_errors(course.part(&[0, 1], from, to), due / (due + 1.0), seconds);
-                    rows.push(Row {
-                        name: name(what),
-                        measured: ratio(from, to),
-                        published: Some(due),
-                        bar: format!("within 3 standard errors of {due}:1 (off by {error:+.2})"),
-                        pass: Some(error.abs() <= LOTTERY_ERRORS_MAX),
-                    });
+                    let part = course.part(&[0, 1], from, to);
+                    let seconds = course.pair_used_s(from, to);
+                    let error = standard_errors(part, due / (due + 1.0), seconds);
+                    let said = format!("{due}:1");
+                    rows.push(lottery_row(
+                        name(what),
+                        ratio(from, to),
+                        said,
+                        error,
+                        Some(due),
+                    ));
                 }
             }
             Scheduler::Nice | Scheduler::Weight => {

@@ -1,6 +1,6 @@
 //! A run of a few seconds, draw by draw (Zepp 2012, tables 4 to 6).
 
-use super::{LOTTERY_ERRORS_MAX, stride_row};
+use super::{lottery_row, stride_row};
 use crate::experiment::{Bench, Experiment, series};
 use crate::plan::{Client, Course, Draw, Plan, Scheduler};
 use crate::plot::{self, Curve, Panel};
@@ -64,15 +64,8 @@ fn short_run(bench: &Bench) -> Result<Vec<Row>> {
                 pass: Some(worst <= QUANTUM_S * 1e3),
             });
         } else {
-            let seconds = course.used_s(0, 0, course.last()) + course.used_s(1, 0, course.last());
-            let error = standard_errors(part, PART, seconds);
-            rows.push(Row {
-                name: name("share"),
-                measured: part,
-                published: None,
-                bar: format!("within 3 standard errors of {PART} (off by {error:+.2})"),
-                pass: Some(error.abs() <= LOTTERY_ERRORS_MAX),
-            });
+            let error = standard_errors(part, PART, course.pair_used_s(0, course.last()));
+            rows.push(lottery_row(name("share"), part, PART, error, None));
         }
         panels.push(Panel {
             title: name("800:200"),
