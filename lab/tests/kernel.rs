@@ -52,7 +52,8 @@ impl Run {
             ..Machine::default()
         };
         let mut image = tombola_image().expect("make build, make vm");
-        image.file("kernel.sh", include_str!("kernel.sh"), 0o755);
+        let script = concat!(include_str!("common/guest.sh"), include_str!("kernel.sh"));
+        image.file("kernel.sh", script, 0o755);
         let command = format!("sh /kernel.sh '{options}' {windows} {seconds} {sets}");
         let outcome = machine
             .shell(&image, &command, |line| {

@@ -7,10 +7,6 @@
 options=$1 windows=$2 seconds=$3
 shift 3
 
-as() { # USER COMMAND
-    setpriv --reuid "$1" --regid "$1" --clear-groups sh -c "exec $2" >/dev/null &
-}
-
 several() { # N COMMAND...
     n=$1
     shift
@@ -30,7 +26,7 @@ crowd() { # N
 
 end() {
     for user in alice bob $crowd; do
-        setpriv --reuid "$user" --regid "$user" --clear-groups kill -9 -1
+        all_end "$user"
     done
     crowd=
 }
@@ -110,23 +106,24 @@ inside() {
     measure batches-inside
 }
 
+interrupted() { # NAME
+    chrt --fifo 50 napper --work-us 300 --nap-us 2000 --jitter-us 2000 >/dev/null &
+    interrupter=$!
+    measure "$1"
+    kill -9 $interrupter
+}
+
 # What goes wrong in schedulers of this kind (docs/architecture.md, Pitfalls)
 pitfalls() {
     # A real-time thread interrupts both: they are put back without being enqueued, and run without having been drawn.
     as alice burn
     as bob burn
-    chrt --fifo 50 napper --work-us 300 --nap-us 2000 --jitter-us 2000 >/dev/null &
-    interrupter=$!
-    measure interrupted
-    kill -9 $interrupter
+    interrupted interrupted
 
     # Who was interrupted while alone goes on among others.
     as alice burn
     as bob napper
-    chrt --fifo 50 napper --work-us 300 --nap-us 2000 --jitter-us 2000 >/dev/null &
-    interrupter=$!
-    measure interrupted-alone
-    kill -9 $interrupter
+    interrupted interrupted-alone
 
     # A second thread executes a program: it gets the number of the first.
     as alice burn
@@ -257,20 +254,12 @@ extremes() {
 }
 
 chrt --reset-on-fork --fifo --pid 10 $$
-tombola start $options >/dev/null &
-until grep -qx enabled /sys/kernel/sched_ext/state; do sleep 0.2; done
+schedule "$options"
 
 for set in "$@"; do "$set"; done
 
-# Nothing may be left over but these few. Kernels before 6.18 tell of a death when the last reference to the thread is given
-# back, at leisure.
-for _ in $(seq 60); do
-    sleep 1
-    tombola status --json --all --interval 1s >/tmp/idle
-    grep -q '"name": ""' /tmp/idle || break
-done
+# Nothing may be left over but these few.
 echo "CASE idle"
-tr -d '\n' </tmp/idle
-echo
+settled_status
 tombola stop >/dev/null
 cat /sys/kernel/sched_ext/state

@@ -29,7 +29,8 @@ fn run(cpus: u32, mode: Mode, kernel: Kernel, command: &str) -> String {
         ..Machine::default()
     };
     let mut image = tombola_image().expect("make build, make vm");
-    image.file("robust.sh", include_str!("robust.sh"), 0o755);
+    let script = concat!(include_str!("common/guest.sh"), include_str!("robust.sh"));
+    image.file("robust.sh", script, 0o755);
     let outcome = machine
         .shell(&image, &format!("sh /robust.sh {command}"), |_| ())
         .expect("the machine runs");

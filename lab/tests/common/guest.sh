@@ -1,0 +1,26 @@
+# Of the scripts that run in the guest; put before each of them.
+
+as() { # USER COMMAND
+    setpriv --reuid "$1" --regid "$1" --clear-groups sh -c "exec $2" >/dev/null &
+}
+
+all_end() { # USER
+    setpriv --reuid "$1" --regid "$1" --clear-groups kill -9 -1
+}
+
+schedule() { # OPTIONS
+    tombola start $1 >/dev/null &
+    until grep -qx enabled /sys/kernel/sched_ext/state; do sleep 0.2; done
+}
+
+# The status, on one line, when everybody who died is gone: kernels before 6.18 tell a scheduler of a death when the last
+# reference to the thread is given back, at leisure.
+settled_status() {
+    for _ in $(seq 60); do
+        sleep 1
+        tombola status --json --all --interval 1s >/tmp/status
+        grep -q '"name": ""' /tmp/status || break
+    done
+    tr -d '\n' </tmp/status
+    echo
+}
