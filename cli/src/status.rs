@@ -39,6 +39,8 @@ pub struct Tombola {
     pub quantum_ns: u64,
     pub cpus: u32,
     pub clients: u64,
+    /// Processes that are currencies, of several threads now or once.
+    pub threaded: u64,
     pub waiting: u64,
     pub counters: BTreeMap<&'static str, u64>,
     pub interval_s: f64,
@@ -106,6 +108,7 @@ pub fn watch(client: &Client, interval: Duration, all: bool) -> Result<Tombola> 
         policy,
         quantum_ns,
         clients,
+        threaded,
         waiting,
         ..
     } = client.info()?;
@@ -115,6 +118,7 @@ pub fn watch(client: &Client, interval: Duration, all: bool) -> Result<Tombola> 
         quantum_ns,
         cpus,
         clients,
+        threaded,
         waiting,
         counters: client.counters()?.into_iter().collect(),
         interval_s: interval.as_secs_f64(),

@@ -123,6 +123,22 @@ check "a child begins with its parent's tickets" test "$(tail -n 1 answer)" = 42
 tombola trace -n 3 >answer 2>&1
 check "three draws and a heading" test "$(wc -l <answer)" -eq 4
 
+echo "# a reader of the trace that is too slow"
+tombola trace >/dev/null 2>answer &
+tracer=$!
+burn --yielding >/dev/null &
+yielder=$!
+sleep 1
+kill -STOP $tracer
+for _ in $(seq 100); do
+	tombola status --json | grep -q '"untraced": [1-9]' && break
+done
+kill $yielder
+kill -CONT $tracer
+kill $tracer
+wait $tracer
+check "the trace says that runs are missing (status $?)" grep -q 'runs are missing' answer
+
 echo "# a daemon that is killed"
 kill -KILL $daemon
 wait $daemon 2>/dev/null

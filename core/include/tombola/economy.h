@@ -16,8 +16,8 @@
  * Rules, each with its source:
  *
  * Draw. A charge of `used` ns moves a client's pass by used / tickets x draw; draw is 1 in stride scheduling and Exp(1) in
- * lottery scheduling (draw.h), at every level where there is somebody to win against. Charging what was used, not the quantum, is the compensation ticket: who used
- * a fraction f of the quantum pays f (Waldspurger & Weihl 1994, 4.5).
+ * lottery scheduling (draw.h), at every level where there is somebody to win against. Charging what was used, not the quantum,
+ * is the compensation ticket: who used a fraction f of the quantum pays f (Waldspurger & Weihl 1994, 4.5).
  *
  * vnow is the mean of the active clients' passes weighted by tickets: the paper's global pass, EEVDF's average vruntime.
  * A charge adds tickets x step = used x draw to the sum, whatever the tickets. The sum is kept relative to vnow itself and

@@ -29,7 +29,7 @@ static __always_inline s64 call_info(struct tombola_call *call, struct run_queue
 	call->out[TOMBOLA_INFO_CPUS] = tombola_config.nr_cpus;
 	call->out[TOMBOLA_INFO_CLIENTS] = rq->economy.used;
 	call->out[TOMBOLA_INFO_WAITING] = rq->economy.waiting;
-	call->out[TOMBOLA_INFO_USERS] = nr_users;
+	call->out[TOMBOLA_INFO_PROCESSES] = nr_processes;
 	call->out[TOMBOLA_INFO_NOW_NS] = bpf_ktime_get_ns();
 	return 0;
 }

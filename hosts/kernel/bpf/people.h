@@ -30,10 +30,8 @@ static __noinline u32 user_of(u32 uid)
 		return TB_NONE;
 	seat_of(made)->id = uid;
 	seat_of(made)->members = 0;
-	if (!bpf_map_update_elem(&users, &uid, &made, BPF_NOEXIST)) {
-		__sync_fetch_and_add(&nr_users, 1);
+	if (!bpf_map_update_elem(&users, &uid, &made, BPF_NOEXIST))
 		return made;
-	}
 	step_free(0, made);
 	known = bpf_map_lookup_elem(&users, &uid);
 	return known ? *known : TB_NONE;
@@ -91,8 +89,8 @@ static __always_inline u32 parent_for(struct task_struct *p, struct task *before
 		return *known;
 	if (before->client && before->tgid == tgid) {
 		process = process_from(before->queue, before->client, tgid);
-		if (process)
-			bpf_map_update_elem(&processes, &tgid, &process, BPF_NOEXIST);
+		if (process && !bpf_map_update_elem(&processes, &tgid, &process, BPF_NOEXIST))
+			__sync_fetch_and_add(&nr_processes, 1);
 	}
 	return process ? process : user_of(uid);
 }
@@ -206,6 +204,6 @@ static __always_inline void depart(struct task *t)
 	if (last)
 		tb_free(&rq->economy, process);
 	bpf_spin_unlock(&rq->lock);
-	if (last)
-		bpf_map_delete_elem(&processes, &tgid);
+	if (last && !bpf_map_delete_elem(&processes, &tgid))
+		__sync_fetch_and_sub(&nr_processes, 1);
 }

@@ -60,8 +60,10 @@ static __noinline int trace_run(struct task_struct *p, struct task *t, struct tb
 	u64 share = 1000000;
 
 	d = bpf_ringbuf_reserve(&draws, sizeof(*d), 0);
-	if (!d)
+	if (!d) {
+		count(TOMBOLA_COUNT_UNTRACED);
 		return 0;
+	}
 	d->at_ns = now_ns();
 	d->ran_ns = t->sliced_ns;
 	d->cpu = (u32)scx_bpf_task_cpu(p);

@@ -125,7 +125,7 @@ struct cpu {
 struct cpu cpus[NR_CPUS];
 u32 lone_slices; /* some CPU may have a slice for a thread alone */
 u64 counters[TOMBOLA_COUNTERS];
-u64 nr_users;
+u64 nr_processes; /* entries of `processes` */
 u32 running; /* 1 between ops.init and ops.exit */
 u32 trace_on SEC(".data.trace"); /* in a map of its own, which `tombola trace` opens and writes */
 

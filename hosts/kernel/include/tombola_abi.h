@@ -65,7 +65,7 @@ enum tombola_info {
 	TOMBOLA_INFO_CPUS = 3,
 	TOMBOLA_INFO_CLIENTS = 4, /* clients in use, threads and currencies */
 	TOMBOLA_INFO_WAITING = 5, /* threads waiting for a CPU */
-	TOMBOLA_INFO_USERS = 6,
+	TOMBOLA_INFO_PROCESSES = 6, /* processes that are currencies, of several threads now or once */
 	TOMBOLA_INFO_NOW_NS = 7, /* the kernel's monotonic clock */
 };
 
@@ -82,6 +82,7 @@ enum tombola_counter {
 	TOMBOLA_COUNT_REHOMED,     /* threads that changed user */
 	TOMBOLA_COUNT_STRAYS,      /* threads that ran without having been drawn, and were charged all the same */
 	TOMBOLA_COUNT_FULL,        /* threads without a client, because every one is in use; they run without a share */
+	TOMBOLA_COUNT_UNTRACED,    /* runs that the trace had no room for: its reader was too slow */
 	TOMBOLA_COUNTERS,
 };
 

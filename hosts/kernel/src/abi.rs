@@ -48,12 +48,12 @@ pub mod info {
     pub const CPUS: usize = 3;
     pub const CLIENTS: usize = 4;
     pub const WAITING: usize = 5;
-    pub const USERS: usize = 6;
+    pub const PROCESSES: usize = 6;
     pub const NOW_NS: usize = 7;
 }
 
 /// The counters in the order of their indices, named as `tombola status` shows them.
-pub const COUNTERS: [&str; 11] = [
+pub const COUNTERS: [&str; 12] = [
     "draws",
     "keeps",
     "preemptions",
@@ -65,6 +65,7 @@ pub const COUNTERS: [&str; 11] = [
     "rehomed",
     "strays",
     "full",
+    "untraced",
 ];
 
 /// Values of [`Node::kind`].

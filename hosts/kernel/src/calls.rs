@@ -39,7 +39,8 @@ pub struct Info {
     pub clients: u64,
     /// Threads that wait for a CPU.
     pub waiting: u64,
-    pub users: u64,
+    /// Processes that are currencies: of several threads, now or once.
+    pub threaded: u64,
     /// The kernel's monotonic clock.
     pub now_ns: u64,
 }
@@ -108,7 +109,7 @@ impl Client {
             cpus: out[info::CPUS],
             clients: out[info::CLIENTS],
             waiting: out[info::WAITING],
-            users: out[info::USERS],
+            threaded: out[info::PROCESSES],
             now_ns: out[info::NOW_NS],
         })
     }

@@ -87,7 +87,7 @@ fn operations() -> Vec<(&'static str, usize)> {
         ("TOMBOLA_INFO_CPUS", info::CPUS),
         ("TOMBOLA_INFO_CLIENTS", info::CLIENTS),
         ("TOMBOLA_INFO_WAITING", info::WAITING),
-        ("TOMBOLA_INFO_USERS", info::USERS),
+        ("TOMBOLA_INFO_PROCESSES", info::PROCESSES),
         ("TOMBOLA_INFO_NOW_NS", info::NOW_NS),
     ]
 }

@@ -7,6 +7,7 @@ use serde_json::Value;
 #[track_caller]
 pub fn nothing_is_left(tombola: &Value) {
     assert_eq!(tombola["waiting"], 0, "threads wait: {tombola}");
+    assert_eq!(tombola["threaded"], 0, "processes are lost: {tombola}");
     let users = tombola["users"].as_array().expect("users are a list");
     let mut clients = 2 + users.len() as u64;
     for user in users {
