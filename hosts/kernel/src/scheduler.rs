@@ -13,11 +13,13 @@ use crate::calls::Policy;
 use crate::place::{PIN_DRAWS, PIN_SWITCH, Place, user_name};
 use crate::skeleton::{MainSkel, MainSkelBuilder, OpenMainSkel, types};
 use crate::{Error, Result, sched_ext};
+use libbpf_rs::query::{ProgInfoIter, ProgramInfo};
 use libbpf_rs::skel::{OpenSkel, SkelBuilder};
 use libbpf_rs::{Link, PrintLevel};
 use nix::sys::signal::{SigSet, Signal};
 use nix::unistd::Uid;
 use std::mem::MaybeUninit;
+use std::os::unix::ffi::OsStrExt;
 use std::sync::Mutex;
 use std::time::Duration;
 
@@ -39,6 +41,9 @@ const CPUS_MAX: usize = length(|variables| &variables.cpus);
 const fn length<T, const N: usize>(_: fn(&types::bss) -> &[T; N]) -> usize {
     N
 }
+
+/// Of the names of the scheduler's programs.
+const PREFIX: &[u8] = b"tombola_";
 
 const CAP_SYS_ADMIN: u32 = 21;
 
@@ -111,7 +116,25 @@ pub fn start(options: &Options) -> Result<Running> {
     Ok(running)
 }
 
+/// A program as the kernel has taken it.
+#[derive(Clone, Debug)]
+pub struct Program {
+    /// Its first 15 characters.
+    pub name: String,
+    /// How many instructions the verifier looked at. It gives up at a million.
+    pub verified: u32,
+}
+
 impl Running {
+    pub fn programs(&self) -> Vec<Program> {
+        let ours = |program: &ProgramInfo| program.name.as_bytes().starts_with(PREFIX);
+        let program = |program: ProgramInfo| Program {
+            name: program.name.to_string_lossy().into_owned(),
+            verified: program.verified_insns,
+        };
+        ProgInfoIter::default().filter(ours).map(program).collect()
+    }
+
     /// Returns when a signal asks for the end, or the kernel has ejected the scheduler.
     pub fn wait(&mut self) -> End {
         loop {

@@ -16,7 +16,7 @@ const STOP_WITHIN: Duration = Duration::from_secs(30);
 const LOOK_EVERY: Duration = Duration::from_millis(20);
 
 // Not within `run`: a closed pipe must not end the one who holds the scheduler.
-pub fn start(options: &Options) -> ExitCode {
+pub fn start(options: &Options, verbose: bool) -> ExitCode {
     let mut running = match scheduler::start(options) {
         Ok(running) => running,
         Err(error) => {
@@ -24,6 +24,12 @@ pub fn start(options: &Options) -> ExitCode {
             return ExitCode::FAILURE;
         }
     };
+    if verbose {
+        for program in running.programs() {
+            let (name, verified) = (program.name, program.verified);
+            say(&format!("{name:16}{verified:>8} instructions verified"));
+        }
+    }
     say(&format!(
         "tombola schedules: {}, quantum {:?}; ctrl-C or tombola stop ends it",
         options.policy.name(),

@@ -74,6 +74,10 @@ struct Start {
     /// End a quantum when it is due, by a timer, or at the kernel's next tick, which is cheaper and coarser
     #[arg(long, value_enum, default_value_t = SliceEndName::Timer)]
     slice_end: SliceEndName,
+
+    /// Say how many instructions of each program the kernel's verifier looked at
+    #[arg(short, long)]
+    verbose: bool,
 }
 
 #[derive(Clone, Copy, ValueEnum)]
@@ -121,7 +125,7 @@ struct Trace {
 
 fn main() -> ExitCode {
     match Args::parse().command {
-        Command::Start(start) => daemon::start(&options(&start)),
+        Command::Start(start) => daemon::start(&options(&start), start.verbose),
         Command::Stop => run("tombola", daemon::stop),
         Command::Status(args) => run("tombola", || print_status(&args)),
         Command::Trace(args) => run("tombola", || print_trace(&args)),

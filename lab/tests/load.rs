@@ -1,0 +1,50 @@
+//! How far the scheduler is from what a kernel's verifier refuses: it looks at no more than a million instructions of a program,
+//! counting each as often as a path leads there that it cannot tell from another.
+
+use tombola_lab::vm::{Kernel, Machine, tombola_image};
+
+/// A tenth of what is refused: another kernel may prune worse by a factor of two or three, and has.
+const VERIFIED_MAX: u32 = 100_000;
+
+const START: &str = "tombola start --verbose --policy POLICY >/tmp/said 2>&1 & \
+                     until grep -q 'tombola schedules' /tmp/said || ! kill -0 $!; do sleep 0.2; done; cat /tmp/said";
+
+fn verified(kernel: Kernel, policy: &str) {
+    let machine = Machine {
+        kernel,
+        ..Machine::default()
+    };
+    let image = tombola_image().expect("make build, make vm");
+    let line = START.replace("POLICY", policy);
+    let outcome = machine
+        .shell(&image, &line, |_| ())
+        .expect("the machine runs");
+    let said = outcome.success().expect("the script succeeds");
+    let programs: Vec<(&str, u32)> = said
+        .lines()
+        .filter_map(|line| line.strip_suffix(" instructions verified"))
+        .map(|line| line.split_once(' ').expect("a name and a number"))
+        .map(|(name, count)| (name, count.trim().parse().expect("a number")))
+        .collect();
+    eprintln!("{kernel:?}, {policy}: {programs:?}");
+    assert!(
+        programs.len() > 10 && said.contains("tombola schedules"),
+        "{said}"
+    );
+    let largest = programs.iter().max_by_key(|(_, count)| count).unwrap();
+    assert!(largest.1 <= VERIFIED_MAX, "{largest:?}");
+}
+
+#[test]
+#[ignore = "boots a virtual machine: make test"]
+fn the_newest_kernel_has_little_to_verify() {
+    verified(Kernel::Newest, "stride");
+    verified(Kernel::Newest, "lottery");
+}
+
+#[test]
+#[ignore = "boots a virtual machine: make test"]
+fn the_oldest_kernel_has_little_to_verify() {
+    verified(Kernel::Oldest, "stride");
+    verified(Kernel::Oldest, "lottery");
+}
