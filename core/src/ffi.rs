@@ -87,7 +87,7 @@ pub struct Bill {
     pub precharge_ns: u64,
     /// What the next run is charged in advance, ns.
     pub next_ns: u64,
-    /// Lottery: 64 random bits.
+    /// Lottery: at least 32 random bits.
     pub seed: u64,
 }
 

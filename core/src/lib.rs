@@ -50,27 +50,36 @@ pub enum Kind {
 }
 
 impl Rules {
-    /// Stride scheduling with the usual lag of 50 ms and a credit of two quanta.
+    /// Stride scheduling with the usual lag of 50 ms, or four quanta if that is more, and a credit of two quanta.
     #[must_use]
     pub const fn stride(quantum_ns: u64) -> Self {
         Self {
             quantum_ns,
-            lag_ns: 50_000_000,
+            lag_ns: max(50_000_000, 4 * quantum_ns),
             credit_ns: 2 * quantum_ns,
             lottery: 0,
         }
     }
 
-    /// Lottery scheduling with the usual lag and credit of 500 ms.
+    /// Lottery scheduling with the usual lag of 500 ms: a tighter one would cut off the exponential's tail. The credit of
+    /// fifty quanta holds what others were lucky in; with less, who naps among many loses by each nap.
     #[must_use]
     pub const fn lottery(quantum_ns: u64) -> Self {
         Self {
             quantum_ns,
             lag_ns: 500_000_000,
-            credit_ns: 500_000_000,
+            credit_ns: min(500_000_000, 50 * quantum_ns),
             lottery: 1,
         }
     }
+}
+
+const fn max(a: u64, b: u64) -> u64 {
+    if a > b { a } else { b }
+}
+
+const fn min(a: u64, b: u64) -> u64 {
+    if a < b { a } else { b }
 }
 
 /// How far `used_ns` of service move the pass of a client with `tickets` at `draw` (in units of 2^-20).
@@ -178,7 +187,7 @@ impl Economy {
         (1..CLIENTS).contains(&i) && self.queue.client[i as usize].kind != 0
     }
 
-    /// "None", which no operation may ever write to.
+    /// "None", of which no operation may ever write more than `up`.
     #[must_use]
     pub fn none(&self) -> &Client {
         &self.queue.client[0]

@@ -160,6 +160,36 @@ fn a_short_nap_costs_nothing() {
     }
 }
 
+/// What is owed to the napper is most of its distance to the others where it has most of the tickets, and in a lottery as much
+/// as they were lucky.
+#[test]
+fn a_short_nap_costs_nothing_whatever_the_tickets() {
+    for rules in [Rules::stride(MS), Rules::lottery(MS)] {
+        for (tickets, others) in [(100, 1), (1000, 1), (10, 1), (1000, 10), (9000, 10)] {
+            let due = f64::from(tickets) / f64::from(tickets + 100 * others);
+            let mut machine = Machine::new(rules, 1, 9);
+            let user = machine.user(1000);
+            let napper = machine.task(user, tickets, napper(3 * MS, MS / 10, true));
+            for _ in 0..others {
+                machine.task(user, 100, hog());
+            }
+            machine.run_for(300 * SECOND);
+            let share = share(&machine, napper, 0, machine.now);
+            let draws = (300 * SECOND / MS) as f64;
+            let allowed = match rules.lottery {
+                0 => 0.001,
+                _ => 3.0 * (due * (1.0 - due) / draws).sqrt(),
+            };
+            let lottery = rules.lottery;
+            println!(
+                "napper, {tickets} of {}, lottery {lottery}: {share:.5}",
+                100 * others
+            );
+            assert!((share - due).abs() <= allowed, "{share}, due {due}");
+        }
+    }
+}
+
 /// Run a little, fork a copy of oneself, exit.
 fn chain(run_ns: u64) -> Program {
     Rc::new(move |act, _| match act {

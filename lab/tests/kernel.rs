@@ -186,6 +186,16 @@ const USERS: [&str; 6] = [
     "batches",
     "napper",
 ];
+/// alice naps and is due ten times what bob is. `relative`: of hers.
+fn favoured_napper(cases: &Cases, relative: f64) {
+    all_close(
+        "napper-10-1",
+        &cases["napper-10-1"].parts(),
+        10.0 / 11.0,
+        relative,
+    );
+}
+
 const CROWDS: [&str; 4] = ["users-1-2", "users-1-60", "fork-and-wait", "tick-napper"];
 const PITFALLS: [&str; 4] = [
     "interrupted",
@@ -251,6 +261,7 @@ fn stride_shares_on_the_newest_kernel() {
     }
     .cases();
     halves(&cases, &USERS, 0.01);
+    favoured_napper(&cases, 0.01);
     halves(&cases, &CROWDS, 0.01);
     halves(&cases, &PITFALLS, 0.01);
     halves(&cases, &["ticket-changes"], 0.01);
@@ -292,6 +303,7 @@ fn stride_shares_on_the_oldest_kernel() {
     }
     .cases();
     halves(&cases, &USERS, 0.01);
+    favoured_napper(&cases, 0.01);
     insides(&cases);
     idle(&cases);
 }
@@ -308,8 +320,14 @@ fn lottery_shares_on_the_newest_kernel() {
         sets: "users",
     }
     .cases();
-    // 5 s are some 5000 draws at the users' level: one standard error of a half is 0.5 / sqrt(5000), 1.4 % of it.
-    halves(&cases, &["users-1-10", "threads", "yielders"], 3.0 * 0.0142);
+    // 5 s are some 5000 draws at the users' level: one standard error of a half is 0.5 / sqrt(5000), 1.4 % of it; of 10/11 it is
+    // sqrt(10/11 / 11 / 5000), 0.45 %.
+    halves(
+        &cases,
+        &["users-1-10", "threads", "yielders", "napper"],
+        3.0 * 0.0142,
+    );
+    favoured_napper(&cases, 3.0 * 0.0045);
     idle(&cases);
 }
 
@@ -327,6 +345,7 @@ fn shares_hold_when_slices_end_at_the_tick() {
     }
     .cases();
     halves(&cases, &USERS, 0.01);
+    favoured_napper(&cases, 0.01);
     idle(&cases);
 }
 

@@ -71,6 +71,15 @@ users() {
     as alice burn
     as bob napper
     measure napper
+
+    # Due ten times as much: what is owed to it is ten times as far from the other.
+    lsetbase -u alice 5000
+    lsetbase -u bob 500
+    as alice napper
+    as bob burn
+    measure napper-10-1
+    lsetbase -u alice 1000
+    lsetbase -u bob 1000
 }
 
 crowds() {
@@ -235,6 +244,8 @@ others() {
 extremes() {
     as alice 'burn --processes 500'
     as bob 'burn --processes 500'
+    # Who forks among so many takes its time. Then all get even: a round takes a second.
+    while [ "$(pidof burn | wc -w)" -lt 1000 ]; do sleep 1; done
     sleep 10
     measure thousand 1 60
 

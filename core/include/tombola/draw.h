@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * The exponential draw of mean one, without floats or loops.
+ * The exponential draw of mean one, without floats.
  *
  * Lottery scheduling is stride scheduling with every stride multiplied by a fresh draw of Exp(1): the smallest of
  * several exponentials belongs to each holder with the probability of its share of the rates, and what is left of an

@@ -32,9 +32,9 @@
  * Lag is bounded at every charge. A client that cannot use its share (one thread with most tickets of four CPUs) falls
  * behind without end otherwise, and takes everything for as long when it can.
  *
- * Waking. Passes are absolute: a client that was away comes back where it left, unless vnow moved on by more than
- * `credit_ns` of its service. So debts are paid by waiting whether asleep or not, and a nap neither loses nor earns more
- * than what the client was entitled to meanwhile, up to the credit.
+ * Waking. Passes are absolute: a client that was away comes back where it left, but with a lag of at most `credit_ns` of its
+ * service, counted when its own place is in vnow again. So debts are paid by waiting whether asleep or not, and a nap neither
+ * loses nor earns more than what the client was entitled to meanwhile, up to the credit.
  *
  * Forking. A child starts where its parent stands, charged up to this moment; when it dies, its
  * parent answers for what it consumed since (tb_returned_ns). So a chain of forks, fork-and-wait and handfuls of children
@@ -57,7 +57,7 @@ enum { TB_NONE = 0, TB_BASE = 1, TB_BEST_EFFORT = 2 };
 struct tb_rules {
 	u64 quantum_ns; /* what a pick expects to be used, and the request behind a deadline */
 	u64 lag_ns;     /* how far a pass may be from vnow, in the client's service; below 2^29 */
-	u64 credit_ns;  /* how much of it a client that was away may come back with */
+	u64 credit_ns;  /* the largest lag with which a client that was away comes back */
 	u32 lottery;
 };
 
@@ -127,6 +127,15 @@ TB_INLINE u64 tb_bounded_for(u64 pass, u64 vnow, u64 tickets, u64 behind_ns, u64
 	return tb_bounded(pass, vnow, tb_advance(behind_ns, TB_DRAW_ONE, tickets), tb_advance(ahead_ns, TB_DRAW_ONE, tickets));
 }
 
+/*
+ * How far behind vnow a client may be that is to join clients of `weight` tickets, so that its lag is credit_ns when it has: its
+ * own place draws vnow towards it. 2^29 ns x 2^29 tickets: fits.
+ */
+TB_INLINE u64 tb_credit_ns(const struct tb_rules *r, u64 weight, u64 tickets)
+{
+	return weight ? r->credit_ns * (weight + tickets) / weight : r->credit_ns;
+}
+
 /* A leaf becomes runnable, and with it those of its currencies that were idle. */
 TB_FN u32 tb_join(struct tb_queue *q, const struct tb_rules *r, u32 i)
 {
@@ -135,7 +144,7 @@ TB_FN u32 tb_join(struct tb_queue *q, const struct tb_rules *r, u32 i)
 
 		if (!c->parent || (c->state & TB_ACTIVE))
 			break;
-		c->pass = tb_bounded_for(c->pass, p->vnow, c->tickets, r->credit_ns, r->lag_ns);
+		c->pass = tb_bounded_for(c->pass, p->vnow, c->tickets, tb_credit_ns(r, p->weight, c->tickets), r->lag_ns);
 		c->key = tb_key(r, c->pass, c->tickets);
 		c->state |= TB_ACTIVE;
 		p->weight += c->tickets;

@@ -172,7 +172,12 @@ impl Model {
             if self.at(k).active {
                 break;
             }
-            let pass = self.bounded(k, self.at(k).pass, self.rules.credit_ns, self.rules.lag_ns);
+            let others = self.weight(self.at(k).parent);
+            let mut credit = i128::from(self.rules.credit_ns);
+            if others > 0 {
+                credit = credit * (others + self.at(k).tickets) / others;
+            }
+            let pass = self.bounded(k, self.at(k).pass, credit as u64, self.rules.lag_ns);
             self.node(k).pass = pass;
             self.node(k).active = true;
         }

@@ -22,18 +22,19 @@ use std::mem::MaybeUninit;
 use std::os::unix::ffi::OsStrExt;
 use std::sync::Mutex;
 use std::time::Duration;
+use tombola_core::Rules;
 
 /// A quantum outside is refused: shorter ones cost more than they bring, longer ones would not fit the bound on lag.
 pub const QUANTUM_NS_MIN: u64 = 100_000;
 pub const QUANTUM_NS_MAX: u64 = 100_000_000;
 pub const QUANTUM_NS_DEFAULT: u64 = 1_000_000;
 
-/// The core's arithmetic holds lag below 2^29 ns; four of the longest quanta must fit.
-const LAG_NS_STRIDE_MIN: u64 = 50_000_000;
-const LAG_NS_LOTTERY: u64 = 500_000_000;
-const LAG_QUANTA: u64 = 4;
-const _: () = assert!(LAG_QUANTA * QUANTUM_NS_MAX <= LAG_NS_LOTTERY);
-const _: () = assert!(LAG_NS_LOTTERY < 1 << 29);
+/// The core's arithmetic holds lag below 2^29 ns.
+const _: () = assert!(Rules::stride(QUANTUM_NS_MAX).lag_ns < 1 << 29);
+const _: () = assert!(Rules::lottery(QUANTUM_NS_MAX).lag_ns < 1 << 29);
+
+/// Between two ticks of a kernel of 100 Hz. A slice that ends at the tick is that much longer than a quantum.
+const TICK_NS_MAX: u64 = 10_000_000;
 
 /// As many as the scheduler has accounts for (NR_CPUS in bpf/state.h).
 const CPUS_MAX: usize = length(|variables| &variables.cpus);
@@ -235,20 +236,25 @@ fn load(options: &Options) -> libbpf_rs::Result<MainSkel<'static>> {
 fn configure(skeleton: &mut OpenMainSkel, options: &Options) -> libbpf_rs::Result<()> {
     let rodata = skeleton.maps.rodata_data.as_deref_mut();
     let config = &mut rodata.expect("the scheduler has constants").tombola_config;
-    config.rules.quantum_ns = options.quantum_ns;
-    config.rules.lag_ns = lag_ns(options);
-    config.rules.lottery = u32::from(options.policy == Policy::Lottery);
+    let rules = rules(options);
+    config.rules.quantum_ns = rules.quantum_ns;
+    config.rules.lag_ns = rules.lag_ns;
+    config.rules.credit_ns = rules.credit_ns;
+    config.rules.lottery = rules.lottery;
     config.tick_slices = u32::from(options.slice_end == SliceEnd::Tick);
     config.nr_cpus = libbpf_rs::num_possible_cpus()? as u32;
     Ok(())
 }
 
-// Lottery needs more room: a tighter bound would cut off the tail of the exponential.
-fn lag_ns(options: &Options) -> u64 {
-    match options.policy {
-        Policy::Stride => LAG_NS_STRIDE_MIN.max(LAG_QUANTA * options.quantum_ns),
-        Policy::Lottery => LAG_NS_LOTTERY,
+fn rules(options: &Options) -> Rules {
+    let mut rules = match options.policy {
+        Policy::Stride => Rules::stride(options.quantum_ns),
+        Policy::Lottery => Rules::lottery(options.quantum_ns),
+    };
+    if options.slice_end == SliceEnd::Tick {
+        rules.credit_ns = rules.credit_ns.max(2 * TICK_NS_MAX);
     }
+    rules
 }
 
 // A scheduler that starves threads must not starve the process that can end it. Children are not to inherit that. If it is
