@@ -119,18 +119,16 @@ static __always_inline void hand_over(u32 leaf, s32 cpu, u64 slice_ns, u64 inact
 	/* A CPU on its way offline waits until its threads are gone, and looks only when it schedules: make it. */
 	if (inactive & cpu_mask(from))
 		scx_bpf_kick_cpu(from, 0);
-	if (from != cpu && p->on_cpu) {
-		/*
-		 * `from` is still switching away from it, and each program it runs meanwhile binds the thread to it for that
-		 * long. A CPU's own queue ejects who inserts such a thread from elsewhere; the global one, which this CPU looks
-		 * at next and `from` when it has nothing better, lets it lie until it is free.
-		 */
+	/*
+	 * Not for this CPU, or not yet: while `from` is still switching away from a thread, each program that it runs binds the
+	 * thread to it for that long. A CPU's own queue ejects who inserts a thread that may not run there, and while its
+	 * affinity changes it may not even run where it is. In the global queue, which each CPU looks at when it has nothing of
+	 * its own, it lies until one may have it. The kernel calls dispatch again if that is not this one.
+	 */
+	if (!bpf_cpumask_test_cpu((u32)cpu, p->cpus_ptr) || (from != cpu && (p->on_cpu || is_bound(p)))) {
+		count(TOMBOLA_COUNT_MISPLACED);
 		scx_bpf_dsq_insert(p, TB_DSQ_GLOBAL, slice_ns, 0);
 		scx_bpf_kick_cpu(from, 0);
-	} else if (!bpf_cpumask_test_cpu((u32)cpu, p->cpus_ptr) || (is_bound(p) && from != cpu)) {
-		/* The kernel calls dispatch again, as long as it finds something inserted and nothing for this CPU. */
-		count(TOMBOLA_COUNT_MISPLACED);
-		scx_bpf_dsq_insert(p, TB_DSQ_LOCAL_ON(from), slice_ns, 0);
 	} else {
 		scx_bpf_dsq_insert(p, TB_DSQ_LOCAL, slice_ns, 0);
 	}
@@ -227,6 +225,8 @@ void BPF_STRUCT_OPS(tombola_stopping, struct task_struct *p, bool runnable)
 	settle(p, t);
 	if (t->sliced_ns)
 		note_use(&rq->economy, t);
+	if (trace_on && t->sliced_ns)
+		trace_run(p, t, &rq->economy, 0);
 	/*
 	 * A higher class takes the CPU. With a slice left the kernel would keep the thread here until that is done; without, it
 	 * is enqueued, and another CPU may have it.
@@ -241,8 +241,6 @@ void BPF_STRUCT_OPS(tombola_stopping, struct task_struct *p, bool runnable)
 		parent = p->real_parent;
 		bequeath(t, parent ? task_find(parent)->client : TB_NONE);
 	}
-	if (trace_on && t->sliced_ns)
-		trace_run(p, t, &rq->economy, 0);
 }
 
 void BPF_STRUCT_OPS(tombola_quiescent, struct task_struct *p, u64 deq_flags)
