@@ -123,7 +123,14 @@ check "a child begins with its parent's tickets" test "$(tail -n 1 answer)" = 42
 tombola trace -n 3 >answer 2>&1
 check "three draws and a heading" test "$(wc -l <answer)" -eq 4
 
-echo "# a reader of the trace that is too slow"
+echo "# a reader of the trace that goes, and one that is too slow"
+tombola trace 2>answer | head -n 2 >/dev/null
+before=$(tombola status --json | grep '"untraced"')
+burn --yielding >/dev/null &
+yielder=$!
+sleep 8
+kill $yielder
+check "nothing is traced when nobody reads" test "$(tombola status --json | grep '"untraced"')" = "$before"
 tombola trace >/dev/null 2>answer &
 tracer=$!
 burn --yielding >/dev/null &

@@ -59,8 +59,7 @@ static __always_inline s64 call_base_tickets(struct tombola_call *call, struct r
 	user = user_of(uid);
 	if (!user)
 		return -ENOSPC;
-	step_set_tickets(0, user, (u32)tickets);
-	return 0;
+	return step_set_tickets(0, user, 0, (u32)tickets);
 }
 
 /* The client of the process that pid belongs to. Its first thread may have ended before the others. */
@@ -98,8 +97,7 @@ static __always_inline s64 call_process(struct tombola_call *call, struct run_qu
 		return -ERANGE;
 	if (!may_nice() && p->cred->uid.val != caller_uid() && p->cred->euid.val != caller_uid())
 		return -EPERM;
-	step_set_tickets(0, client, (u32)tickets);
-	return 0;
+	return step_set_tickets(0, client, (u32)p->tgid, (u32)tickets);
 }
 
 SEC("syscall")

@@ -18,6 +18,16 @@ static __always_inline u32 uid_of(struct task_struct *p)
 	return cred ? cred->uid.val : 0;
 }
 
+static __always_inline void seat_init(u32 client, u32 id, u32 tgid, u32 members)
+{
+	struct seat *seat = seat_of(client);
+
+	__builtin_memset(seat, 0, sizeof(*seat));
+	seat->id = id;
+	seat->tgid = tgid;
+	seat->members = members;
+}
+
 /* The currency of a user, made when the uid is first seen. Two CPUs may see it at once: the loser gives its own back. */
 static __noinline u32 user_of(u32 uid)
 {
@@ -28,23 +38,12 @@ static __noinline u32 user_of(u32 uid)
 	made = step_new(0, TB_KIND_USER, TB_BEST_EFFORT, TB_BASE_TICKETS_DEFAULT);
 	if (!made)
 		return TB_NONE;
-	seat_of(made)->id = uid;
-	seat_of(made)->members = 0;
+	seat_init(made, uid, 0, 0);
 	if (!bpf_map_update_elem(&users, &uid, &made, BPF_NOEXIST))
 		return made;
 	step_free(0, made);
 	known = bpf_map_lookup_elem(&users, &uid);
 	return known ? *known : TB_NONE;
-}
-
-static __always_inline void seat_init(u32 client, u32 id, u32 tgid, u32 members)
-{
-	struct seat *seat = seat_of(client);
-
-	__builtin_memset(seat, 0, sizeof(*seat));
-	seat->id = id;
-	seat->tgid = tgid;
-	seat->members = members;
 }
 
 /* The process of `leaf`, its only thread, becomes a currency, with the leaf in it. */
@@ -72,7 +71,7 @@ static __always_inline u32 process_from(u32 queue, u32 leaf, u32 tgid)
 	made->used_ns = c->used_ns;
 	bpf_spin_unlock(&rq->lock);
 	step_move(queue, leaf, process);
-	step_set_tickets(queue, leaf, TB_TICKETS_DEFAULT);
+	step_set_tickets(queue, leaf, tgid, TB_TICKETS_DEFAULT);
 	settle_bill(queue, leaf, 0, precharged);
 	return process;
 }
@@ -104,6 +103,8 @@ static __always_inline u32 arrive(struct task_struct *p, struct task *forker, st
 	u32 parent = parent_for(p, before), leaf, tickets = TB_TICKETS_DEFAULT, of_forker = forker->client;
 	struct task *t;
 
+	if (rq && !parent && of_forker)
+		parent = tb_at(&rq->economy, process_of(&rq->economy, of_forker))->parent; /* no room for another user */
 	if (!rq || !parent) {
 		count(TOMBOLA_COUNT_FULL);
 		return TB_NONE;
@@ -146,7 +147,10 @@ static __always_inline u32 arrive(struct task_struct *p, struct task *forker, st
 	return leaf;
 }
 
-/* p, just settled, may have changed its uid meanwhile: it goes to the other user, and its process's other threads with it. */
+/*
+ * p, just settled, may have changed its uid meanwhile: it goes to the other user, and its process's other threads with it. What
+ * those of them that run now were charged in advance stays with the old one, a quantum each, and is given back to the new one.
+ */
 static __always_inline void rehome(struct task_struct *p, struct task *t)
 {
 	struct run_queue *rq = queue_of(t->queue);
@@ -154,10 +158,10 @@ static __always_inline void rehome(struct task_struct *p, struct task *t)
 
 	if (t->uid == uid)
 		return;
-	t->uid = uid;
 	user = user_of(uid);
 	if (!rq || !user)
 		return;
+	t->uid = uid;
 	count(TOMBOLA_COUNT_REHOMED);
 	step_move(t->queue, process_of(&rq->economy, t->client), user);
 }
@@ -200,10 +204,13 @@ static __always_inline void depart(struct task *t)
 	process = process_of(&rq->economy, leaf);
 	if (process != leaf)
 		last = --seat_of(process)->members == 0;
+	seat_of(leaf)->tgid = 0;
 	tb_free(&rq->economy, leaf);
-	if (last)
-		tb_free(&rq->economy, process);
 	bpf_spin_unlock(&rq->lock);
-	if (last && !bpf_map_delete_elem(&processes, &tgid))
+	if (!last)
+		return;
+	if (!bpf_map_delete_elem(&processes, &tgid))
 		__sync_fetch_and_sub(&nr_processes, 1);
+	seat_of(process)->tgid = 0;
+	step_free(t->queue, process);
 }

@@ -8,8 +8,9 @@
  * it fires early, because a wake-up has changed the plan meanwhile, for what is left. Only a slice that must end before the
  * timer would fire winds it anew.
  *
- * cpu.end_ns and cpu.leaf are written by their own CPU and by wake-ups elsewhere, under the lock; the timer reads them
- * without it. A stale end ends a slice one plan too early or leaves it to the tick; what was used is charged either way.
+ * cpu.end_ns and cpu.leaf are written by their own CPU without the lock, end_ns also by wake-ups elsewhere under it; the timer
+ * reads them without it. A stale end ends a slice one plan too early or leaves it to the tick; what was used is charged either
+ * way.
  */
 #pragma once
 #include "state.h"

@@ -38,7 +38,6 @@ const volatile struct {
 	u32 nr_cpus;
 	u32 tick_slices; /* let slices end at the tick, without timers */
 } tombola_config = {
-	.rules = { .quantum_ns = 1000000, .lag_ns = 50000000, .credit_ns = 2000000 },
 	.patience_ns = 5000000000,
 	.nr_cpus = 1,
 };
@@ -199,7 +198,7 @@ static __always_inline u64 cpu_mask(s32 cpu)
 static __always_inline u64 inactive_cpus(void)
 {
 	u64 active[NR_CPUS / 64], mask = 0;
-	u32 words = (tombola_config.nr_cpus + 63) / 64;
+	u32 words = (tombola_config.nr_cpus + 63) / 64, last = tombola_config.nr_cpus % 64;
 
 	if (tombola_config.nr_cpus == 1)
 		return 0;
@@ -209,7 +208,7 @@ static __always_inline u64 inactive_cpus(void)
 	bpf_probe_read_kernel(active, words * sizeof(u64), &__cpu_active_mask);
 	for (u32 i = 0; i < NR_CPUS / 64; i++) {
 		if (i < words)
-			mask |= ~active[i];
+			mask |= ~active[i] & (i + 1 == words && last ? (1ull << last) - 1 : ~0ull);
 	}
 	return mask;
 }

@@ -186,16 +186,22 @@ __noinline int step_move(u32 queue, u32 client, u32 parent)
 	return 0;
 }
 
-__noinline int step_set_tickets(u32 queue, u32 client, u32 tickets)
+/* Of a client of process `tgid`, 0: of a user. Whose client it was may have gone since, and it may be somebody else's by now. */
+__noinline int step_set_tickets(u32 queue, u32 client, u32 tgid, u32 tickets)
 {
 	struct run_queue *rq = queue_of(queue);
+	struct seat *seat = seat_of(client);
+	int ret = -ESRCH;
 
 	if (!rq)
-		return 0;
+		return ret;
 	bpf_spin_lock(&rq->lock);
-	tb_set_tickets(&rq->economy, RULES, client, tickets);
+	if (seat->tgid == tgid) {
+		tb_set_tickets(&rq->economy, RULES, client, tickets);
+		ret = 0;
+	}
 	bpf_spin_unlock(&rq->lock);
-	return 0;
+	return ret;
 }
 
 /* A dying client leaves what it still owes to `heir`. */

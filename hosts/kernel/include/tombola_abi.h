@@ -16,7 +16,7 @@
  */
 #pragma once
 
-#define TOMBOLA_ABI 1
+#define TOMBOLA_ABI 2
 
 #define TOMBOLA_RUN_DIR "/run/tombola"
 #define TOMBOLA_PIN_DIR TOMBOLA_RUN_DIR "/bpf"
@@ -77,7 +77,7 @@ enum tombola_counter {
 	TOMBOLA_COUNT_CUTS,        /* wake-ups that shortened the running slice */
 	TOMBOLA_COUNT_OVERDUE,     /* picks out of order, lest the kernel's watchdog call it a stall */
 	TOMBOLA_COUNT_CLAMPED,     /* charges in which the lag bound took something */
-	TOMBOLA_COUNT_MISPLACED,   /* picks that had to be sent to another CPU, for the thread's affinity */
+	TOMBOLA_COUNT_MISPLACED,   /* picks of threads that the CPU might not have, or not yet */
 	TOMBOLA_COUNT_GONE,        /* picks that found the thread gone */
 	TOMBOLA_COUNT_REHOMED,     /* threads that changed user */
 	TOMBOLA_COUNT_STRAYS,      /* threads that ran without having been drawn, and were charged all the same */

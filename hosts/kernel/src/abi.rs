@@ -1,6 +1,6 @@
 //! `include/tombola_abi.h` in Rust. A test compiles the header and compares (tests/header.rs).
 
-pub const ABI: u64 = 1;
+pub const ABI: u64 = 2;
 
 pub const RUN_DIR: &str = "/run/tombola";
 pub const PIN_DIR: &str = "/run/tombola/bpf";
@@ -65,8 +65,9 @@ pub const COUNTERS: [&str; 12] = [
     "rehomed",
     "strays",
     "full",
-    "untraced",
+    UNTRACED,
 ];
+pub const UNTRACED: &str = "untraced";
 
 /// Values of [`Node::kind`].
 pub mod kind {

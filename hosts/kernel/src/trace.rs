@@ -3,7 +3,8 @@
 //! The scheduler records only while somebody reads: a switch in a map of its own is on for that time. If the reader is
 //! killed it stays on, and costs a failed reservation in the full ring buffer per draw, until the next reader ends.
 
-use crate::abi::Draw;
+use crate::abi::{self, Draw};
+use crate::calls::Client;
 use crate::place::{PIN_DRAWS, PIN_SWITCH, lock_trace, user_name};
 use crate::{Error, Result, sched_ext};
 use libbpf_rs::{ErrorKind, MapCore, MapFlags, MapHandle, RingBufferBuilder};
@@ -17,11 +18,11 @@ use std::time::Duration;
 const LOOK_EVERY: Duration = Duration::from_millis(50);
 
 /// Gives each draw to `each`, from now on, until that breaks or `stop`, asked after every look, says so. Fails when the
-/// scheduler ends meanwhile.
+/// scheduler ends meanwhile. Returns how many runs there was no room for, because they were looked for too seldom.
 pub fn follow(
     mut each: impl FnMut(&Draw) -> ControlFlow<()>,
     mut stop: impl FnMut() -> bool,
-) -> Result<()> {
+) -> Result<u64> {
     sched_ext::state()?;
     if !Uid::effective().is_root() {
         return Err(Error::NotRoot {
@@ -34,6 +35,8 @@ pub fn follow(
     let draws = open(PIN_DRAWS)?;
     let _lock = lock_trace()?;
     discard_old(&draws)?;
+    let client = Client::open()?;
+    let before = untraced(&client)?;
     let _switch = Switch::on()?;
     let ended = Cell::new(false);
     let mut ring = RingBufferBuilder::new();
@@ -48,13 +51,19 @@ pub fn follow(
     loop {
         ring.consume().map_err(unreadable)?;
         if stop() || ended.get() {
-            return Ok(());
+            return Ok(untraced(&client)? - before);
         }
         if !sched_ext::state()?.is_tombola() {
             return Err(sched_ext::not_running());
         }
         std::thread::sleep(LOOK_EVERY);
     }
+}
+
+fn untraced(client: &Client) -> Result<u64> {
+    let mut counters = client.counters()?.into_iter();
+    let found = counters.find(|(name, _)| *name == abi::UNTRACED);
+    Ok(found.map_or(0, |(_, count)| count))
 }
 
 // What a reader that was killed had not read.
