@@ -151,9 +151,13 @@ enum scx_ent_flags { SCX_TASK_QUEUED = 1 };
 #define SCX_KICK_PREEMPT bpf_core_enum_value(enum scx_kick_flags, SCX_KICK_PREEMPT)
 #define SCX_TASK_QUEUED bpf_core_enum_value(enum scx_ent_flags, SCX_TASK_QUEUED)
 
-/* Identifiers of the built-in queues are part of sched_ext's interface: bit 63 says "built in". */
+/*
+ * Identifiers of the built-in queues are part of sched_ext's interface: bit 63 says "built in", the next one "local, on the
+ * CPU in the low word".
+ */
 #define TB_DSQ_GLOBAL (1ull << 63 | 1)
 #define TB_DSQ_LOCAL (1ull << 63 | 2)
+#define TB_DSQ_LOCAL_ON(cpu) (3ull << 62 | (u32)(cpu))
 
 s32 scx_bpf_select_cpu_dfl(struct task_struct *p, s32 prev_cpu, u64 wake_flags, bool *is_idle) __ksym __weak;
 s32 scx_bpf_pick_idle_cpu(const cpumask_t *cpus_allowed, u64 flags) __ksym;

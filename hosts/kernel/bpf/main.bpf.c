@@ -107,6 +107,7 @@ static __always_inline void begin(s32 cpu, struct tb_queue *q, struct task *t, u
 static __always_inline void hand_over(u32 leaf, s32 cpu, u64 slice_ns, u64 inactive)
 {
 	struct task_struct *p = bpf_task_from_pid((s32)seat_of(leaf)->id);
+	u64 going;
 	s32 from;
 
 	if (!p) {
@@ -116,21 +117,23 @@ static __always_inline void hand_over(u32 leaf, s32 cpu, u64 slice_ns, u64 inact
 		return;
 	}
 	from = scx_bpf_task_cpu(p);
-	/* A CPU on its way offline waits until its threads are gone, and looks only when it schedules: make it. */
-	if (inactive & cpu_mask(from))
-		scx_bpf_kick_cpu(from, 0);
+	going = inactive & cpu_mask(from);
 	/*
 	 * Not for this CPU, or not yet: while `from` is still switching away from a thread, each program that it runs binds the
 	 * thread to it for that long. A CPU's own queue ejects who inserts a thread that may not run there, and while its
 	 * affinity changes it may not even run where it is. In the global queue, which each CPU looks at when it has nothing of
-	 * its own, it lies until one may have it. The kernel calls dispatch again if that is not this one.
+	 * its own, it lies until one may have it; only a CPU on its way offline takes nothing from there, and waits until its
+	 * threads are gone. The kernel calls dispatch again if nothing was for this CPU.
 	 */
 	if (!bpf_cpumask_test_cpu((u32)cpu, p->cpus_ptr) || (from != cpu && (p->on_cpu || is_bound(p)))) {
 		count(TOMBOLA_COUNT_MISPLACED);
-		scx_bpf_dsq_insert(p, TB_DSQ_GLOBAL, slice_ns, 0);
+		scx_bpf_dsq_insert(p, going ? TB_DSQ_LOCAL_ON(from) : TB_DSQ_GLOBAL, slice_ns, 0);
 		scx_bpf_kick_cpu(from, 0);
 	} else {
 		scx_bpf_dsq_insert(p, TB_DSQ_LOCAL, slice_ns, 0);
+		/* It looks whether it is empty only when it schedules: make it. */
+		if (going)
+			scx_bpf_kick_cpu(from, 0);
 	}
 	bpf_task_release(p);
 }
