@@ -186,6 +186,15 @@ const USERS: [&str; 6] = [
     "batches",
     "napper",
 ];
+const CROWDS: [&str; 4] = ["users-1-2", "users-1-60", "fork-and-wait", "tick-napper"];
+const PITFALLS: [&str; 4] = [
+    "interrupted",
+    "interrupted-alone",
+    "succession",
+    "class-change",
+];
+const INSIDE: [&str; 3] = ["chain-inside", "wait-inside", "batches-inside"];
+
 /// alice naps and is due ten times what bob is. `relative`: of hers.
 fn favoured_napper(cases: &Cases, relative: f64) {
     all_close(
@@ -195,15 +204,6 @@ fn favoured_napper(cases: &Cases, relative: f64) {
         relative,
     );
 }
-
-const CROWDS: [&str; 4] = ["users-1-2", "users-1-60", "fork-and-wait", "tick-napper"];
-const PITFALLS: [&str; 4] = [
-    "interrupted",
-    "interrupted-alone",
-    "succession",
-    "class-change",
-];
-const INSIDE: [&str; 3] = ["chain-inside", "wait-inside", "batches-inside"];
 
 fn insides(cases: &Cases) {
     for name in INSIDE {
