@@ -16,6 +16,11 @@ use std::process::ExitCode;
 /// Runs a command and turns its refusal into a message and exit status 1.
 pub fn run<E: Display>(name: &str, command: impl FnOnce() -> Result<ExitCode, E>) -> ExitCode {
     end_with_a_closed_pipe();
+    report(name, command)
+}
+
+/// The same for who has something to put in order when the reader of its output goes: that is an error, not its end.
+pub fn report<E: Display>(name: &str, command: impl FnOnce() -> Result<ExitCode, E>) -> ExitCode {
     match command() {
         Ok(status) => status,
         Err(error) => {

@@ -11,7 +11,7 @@ use std::os::unix::process::CommandExt;
 use std::path::PathBuf;
 use std::process::{Command as Program, ExitCode};
 use std::time::Duration;
-use tombola_cli::{duration, run, status, trace};
+use tombola_cli::{duration, report, run, status, trace};
 use tombola_kernel::Result;
 use tombola_kernel::calls::{Client, Policy};
 use tombola_kernel::scheduler::{Options, SliceEnd};
@@ -128,7 +128,8 @@ fn main() -> ExitCode {
         Command::Start(start) => daemon::start(&options(&start), start.verbose),
         Command::Stop => run("tombola", daemon::stop),
         Command::Status(args) => run("tombola", || print_status(&args)),
-        Command::Trace(args) => run("tombola", || print_trace(&args)),
+        // Who is killed by a closed pipe leaves the trace switched on.
+        Command::Trace(args) => report("tombola", || print_trace(&args)),
         Command::Lab { arguments } => lab(&arguments),
     }
 }
@@ -174,7 +175,6 @@ fn print_trace(args: &Trace) -> Result<ExitCode> {
     let mut printer = trace::Printer::new(args.json, args.rows);
     let out = RefCell::new(BufWriter::new(io::stdout()));
     let signals = hold_signals();
-    closed_pipes_are_errors();
     let missing = tombola_kernel::trace::follow(
         |draw| printer.print(draw, &mut *out.borrow_mut()),
         || out.borrow_mut().flush().is_err() || is_signalled(&signals),
@@ -184,12 +184,6 @@ fn print_trace(args: &Trace) -> Result<ExitCode> {
         eprintln!("tombola: {missing} runs are missing: they ended faster than they were read");
     }
     Ok(ExitCode::SUCCESS)
-}
-
-// Who is killed by one leaves the trace switched on.
-fn closed_pipes_are_errors() {
-    // SAFETY: no thread runs, and no handler is installed.
-    unsafe { libc::signal(libc::SIGPIPE, libc::SIG_IGN) };
 }
 
 const LAB: &str = "tombola-lab";
