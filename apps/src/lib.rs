@@ -1,4 +1,11 @@
-//! What the programs of the experiments share: work that is measured in CPU time.
+//! What the programs of the experiments share: work that is measured in CPU time, clocks, a count that others read, and an
+//! end that is asked for.
+
+mod progress;
+mod stop;
+
+pub use progress::Progress;
+pub use stop::{is_stopped, stop_on_request};
 
 use std::time::Duration;
 
@@ -29,6 +36,22 @@ fn clock(id: libc::clockid_t) -> Duration {
     let failed = unsafe { libc::clock_gettime(id, &raw mut now) };
     assert_eq!(failed, 0, "these clocks exist on every Linux");
     Duration::new(now.tv_sec.unsigned_abs(), now.tv_nsec.unsigned_abs() as u32)
+}
+
+/// Sleep until a time of the clock [`monotonic`], or until a signal comes.
+pub fn sleep_until(time: Duration) {
+    let until = libc::timespec {
+        tv_sec: time.as_secs().cast_signed(),
+        tv_nsec: time.subsec_nanos().into(),
+    };
+    let (clock, absolute) = (libc::CLOCK_MONOTONIC, libc::TIMER_ABSTIME);
+    // SAFETY: it reads one timespec, and null says that what is left of the time is not wanted.
+    let failed =
+        unsafe { libc::clock_nanosleep(clock, absolute, &raw const until, std::ptr::null_mut()) };
+    assert!(
+        [0, libc::EINTR].contains(&failed),
+        "the time is one of this clock's"
+    );
 }
 
 /// One unit of work: arithmetic that the compiler can neither skip nor foresee.

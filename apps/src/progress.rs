@@ -1,0 +1,102 @@
+//! How far a program is, to be read by others while it runs.
+
+use anyhow::{Context, Result};
+use std::fs::OpenOptions;
+use std::io;
+use std::os::fd::AsRawFd;
+use std::path::Path;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+const BYTES: usize = size_of::<u64>();
+
+/// A count in a file that is mapped: 8 bytes, little endian. To write it is a store to memory, to read it costs the program
+/// that counts nothing at all.
+pub struct Progress {
+    /// Of its own mapping, which lives as long as this does.
+    count: *mut AtomicU64,
+}
+
+impl Progress {
+    /// Begins at 0. Without a file it counts for nobody, so that the caller need not ask.
+    pub fn new(file: Option<&Path>) -> Result<Self> {
+        let progress = match file {
+            None => map(libc::MAP_SHARED | libc::MAP_ANONYMOUS, -1)?,
+            Some(path) => map_file(path).with_context(|| {
+                let path = path.display();
+                format!("cannot count the progress in {path}: choose a file that you may write")
+            })?,
+        };
+        progress.set(0);
+        Ok(progress)
+    }
+
+    pub fn set(&self, count: u64) {
+        // SAFETY: the mapping is there until `drop`, and aligned, for it begins a page; who else has it mapped reads at
+        // once what is stored at once.
+        unsafe { &*self.count }.store(count.to_le(), Ordering::Relaxed);
+    }
+}
+
+impl Drop for Progress {
+    fn drop(&mut self) {
+        // SAFETY: it is this mapping, and nobody borrows from it.
+        unsafe { libc::munmap(self.count.cast(), BYTES) };
+    }
+}
+
+/// The file is not emptied first: who has it mapped already would be killed when it looks.
+fn map_file(path: &Path) -> io::Result<Progress> {
+    let file = OpenOptions::new()
+        .read(true)
+        .write(true)
+        .create(true)
+        .truncate(false)
+        .open(path)?;
+    file.set_len(BYTES as u64)?;
+    map(libc::MAP_SHARED, file.as_raw_fd())
+}
+
+fn map(flags: i32, fd: i32) -> io::Result<Progress> {
+    let access = libc::PROT_READ | libc::PROT_WRITE;
+    // SAFETY: the kernel chooses a place where nothing is.
+    let place = unsafe { libc::mmap(std::ptr::null_mut(), BYTES, access, flags, fd, 0) };
+    if place == libc::MAP_FAILED {
+        return Err(io::Error::last_os_error());
+    }
+    Ok(Progress {
+        count: place.cast(),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::fs;
+
+    #[test]
+    fn others_read_the_count_in_the_file() {
+        let name = format!("tombola-progress-{}", std::process::id());
+        let path = std::env::temp_dir().join(name);
+        fs::write(&path, "longer than a count").unwrap();
+        let progress = Progress::new(Some(&path)).unwrap();
+        assert_eq!(fs::read(&path).unwrap(), [0; BYTES]);
+        progress.set(0x0102_0304);
+        assert_eq!(fs::read(&path).unwrap(), [4, 3, 2, 1, 0, 0, 0, 0]);
+        drop(progress);
+        assert_eq!(fs::read(&path).unwrap(), [4, 3, 2, 1, 0, 0, 0, 0]);
+        fs::remove_file(&path).unwrap();
+    }
+
+    #[test]
+    fn without_a_file_it_counts_for_nobody() {
+        Progress::new(None).unwrap().set(1);
+    }
+
+    #[test]
+    fn a_file_that_cannot_be_is_named() {
+        let error = Progress::new(Some(Path::new("/proc/nowhere")))
+            .err()
+            .unwrap();
+        assert!(error.to_string().contains("/proc/nowhere"), "{error}");
+    }
+}
