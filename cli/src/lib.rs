@@ -6,6 +6,7 @@ pub mod amounts;
 pub mod duration;
 pub mod entitlement;
 pub mod names;
+pub mod rules;
 pub mod status;
 pub mod table;
 pub mod trace;

@@ -1,0 +1,5 @@
+//! The rules that outlast the scheduler: /etc/tombola.toml.
+
+mod percent;
+
+pub use percent::{NoPercent, Percent};
