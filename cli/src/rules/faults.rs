@@ -1,0 +1,229 @@
+//! What is wrong with a rules file, and where.
+
+use std::fmt::{self, Display};
+use std::ops::Range;
+
+/// Everything that is wrong with a file, in the order of its lines.
+#[derive(Debug)]
+pub struct Faults {
+    file: String,
+    text: String,
+    faults: Vec<Fault>,
+    absent: bool,
+}
+
+#[derive(Debug)]
+pub(super) struct Fault {
+    /// Bytes of the text. None: it is about the file as such.
+    span: Option<Range<usize>>,
+    fact: String,
+    cause: String,
+    next: String,
+}
+
+impl Fault {
+    pub fn at(
+        span: Range<usize>,
+        fact: impl Into<String>,
+        cause: impl Into<String>,
+        next: impl Into<String>,
+    ) -> Self {
+        Fault {
+            span: Some(span),
+            ..Fault::of_file(fact, cause, next)
+        }
+    }
+
+    pub fn of_file(
+        fact: impl Into<String>,
+        cause: impl Into<String>,
+        next: impl Into<String>,
+    ) -> Self {
+        Fault {
+            span: None,
+            fact: fact.into(),
+            cause: cause.into(),
+            next: next.into(),
+        }
+    }
+
+    fn start(&self) -> usize {
+        self.span.as_ref().map_or(0, |span| span.start)
+    }
+
+    fn write(&self, f: &mut fmt::Formatter, file: &str, text: &str) -> fmt::Result {
+        let (fact, next) = (visible(&self.fact), visible(&self.next)); // they repeat names from the file
+        match &self.span {
+            Some(span) => {
+                let place = Place::of(text, span);
+                let (line, column) = (place.line, place.column);
+                writeln!(f, "{file}:{line}:{column}: {fact}\n{place}")?;
+            }
+            None => writeln!(f, "{file}: {fact}")?,
+        }
+        write!(f, "  cause: {}\n  next:  {next}", self.cause)
+    }
+}
+
+impl Faults {
+    /// `text`: where the faults' spans are.
+    pub(super) fn new(file: &str, text: &str, mut faults: Vec<Fault>) -> Self {
+        faults.sort_by_key(Fault::start);
+        Faults {
+            file: file.into(),
+            text: text.into(),
+            faults,
+            absent: false,
+        }
+    }
+
+    pub(super) fn absent(self) -> Self {
+        Faults {
+            absent: true,
+            ..self
+        }
+    }
+
+    /// There is no such file.
+    pub fn is_absent(&self) -> bool {
+        self.absent
+    }
+
+    pub fn count(&self) -> usize {
+        self.faults.len()
+    }
+}
+
+impl Display for Faults {
+    fn fmt(&self, f: &mut fmt::Formatter) -> fmt::Result {
+        for (index, fault) in self.faults.iter().enumerate() {
+            if index > 0 {
+                writeln!(f)?;
+            }
+            fault.write(f, &self.file, &self.text)?;
+        }
+        Ok(())
+    }
+}
+
+impl std::error::Error for Faults {}
+
+/// Where a span begins; shown as that line with carets below.
+pub(super) struct Place<'a> {
+    pub line: usize,
+    /// In characters, from 1.
+    column: usize,
+    content: &'a str,
+    before: &'a str,
+    marked: usize,
+}
+
+impl<'a> Place<'a> {
+    pub fn of(text: &'a str, span: &Range<usize>) -> Self {
+        let start = boundary(text, span.start);
+        let line_start = text[..start].rfind('\n').map_or(0, |newline| newline + 1);
+        let content = text[line_start..].lines().next().unwrap_or("");
+        let line_end = line_start + content.len();
+        let end = boundary(text, span.end).clamp(start, line_end.max(start));
+        let before = &text[line_start..start];
+        Place {
+            line: text[..start].matches('\n').count() + 1,
+            column: before.chars().count() + 1,
+            content,
+            before,
+            marked: text[start..end].chars().count().max(1),
+        }
+    }
+}
+
+// Whatever is said about a text, it is never cut within a character.
+fn boundary(text: &str, offset: usize) -> usize {
+    let offset = offset.min(text.len());
+    (0..=offset)
+        .rev()
+        .find(|place| text.is_char_boundary(*place))
+        .unwrap_or(0)
+}
+
+impl Display for Place<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter) -> fmt::Result {
+        let (line, content) = (self.line, visible(self.content));
+        let carets = "^".repeat(self.marked);
+        write!(
+            f,
+            "{line:>5} | {content}\n{:>5} | {}{carets}",
+            "",
+            blank(self.before)
+        )
+    }
+}
+
+// What a file holds must not move the cursor of who reads about it.
+fn visible(text: &str) -> String {
+    text.chars()
+        .map(|c| match c.is_control() && c != '\t' {
+            true => char::REPLACEMENT_CHARACTER,
+            false => c,
+        })
+        .collect()
+}
+
+// As wide as the text, tabs too.
+fn blank(text: &str) -> String {
+    text.chars()
+        .map(|c| if c == '\t' { '\t' } else { ' ' })
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn shown(text: &str, span: Range<usize>) -> (usize, usize, String) {
+        let place = Place::of(text, &span);
+        (place.line, place.column, place.to_string())
+    }
+
+    #[test]
+    fn a_place_is_shown_with_its_line() {
+        let text = "a = 1\nb = 20\n";
+        assert_eq!(
+            shown(text, 10..12),
+            (2, 5, "    2 | b = 20\n      |     ^^".into())
+        );
+    }
+
+    #[test]
+    fn columns_are_characters_and_tabs_stay() {
+        let text = "\tü = 1";
+        assert_eq!(
+            shown(text, 6..7),
+            (1, 6, "    1 | \tü = 1\n      | \t    ^".into())
+        );
+    }
+
+    #[test]
+    fn a_span_over_several_lines_is_marked_on_its_first() {
+        let text = "a = [1,\r\n2]\n";
+        assert_eq!(
+            shown(text, 4..11),
+            (1, 5, "    1 | a = [1,\n      |     ^^^".into())
+        );
+    }
+
+    #[test]
+    fn the_end_of_the_text_is_a_place_too() {
+        assert_eq!(
+            shown("a =", 3..3),
+            (1, 4, "    1 | a =\n      |    ^".into())
+        );
+        assert_eq!(shown("a\n", 2..2).0, 2);
+        assert_eq!(shown("", 0..0), (1, 1, "    1 | \n      | ^".into()));
+        assert_eq!(shown("a", 7..9).1, 2);
+    }
+
+    #[test]
+    fn what_would_move_the_cursor_is_not_repeated() {
+        assert!(!shown("a = \u{1b}[2J", 4..5).2.contains('\u{1b}'));
+    }
+}

@@ -1,0 +1,103 @@
+//! A whole file: what stands at its top, and its sections.
+
+use super::faults::{Fault, Faults};
+use super::values::{Key, TOP, Value};
+use super::values::{default_tickets, entries, name, percent, section, unknown_key};
+use super::{Accounts, Explained, FLOOR, ROOT, Rules, people, reserve};
+use toml::de::{DeTable, Error};
+
+/// What all parts of the reading share.
+pub(super) struct Reader<'a> {
+    pub text: &'a str,
+    pub accounts: &'a dyn Accounts,
+    pub faults: Vec<Fault>,
+}
+
+impl Reader<'_> {
+    /// A fault is noted, and the reading goes on.
+    pub fn keep<T>(&mut self, found: Result<T, Fault>) -> Option<T> {
+        found.map_err(|fault| self.faults.push(fault)).ok()
+    }
+
+    fn set<T>(&mut self, place: &mut T, found: Result<T, Fault>) {
+        if let Some(found) = self.keep(found) {
+            *place = found;
+        }
+    }
+}
+
+/// `file`: what messages call the text.
+pub fn parse(file: &str, text: &str, accounts: &dyn Accounts) -> Result<Explained, Faults> {
+    let table = DeTable::parse(text)
+        .map_err(|error| Faults::new(file, text, vec![not_toml(text, &error)]))?;
+    let mut reader = Reader {
+        text,
+        accounts,
+        faults: Vec::new(),
+    };
+    let explained = reader.explain(table.get_ref());
+    match reader.faults.is_empty() {
+        true => Ok(explained),
+        false => Err(Faults::new(file, text, reader.faults)),
+    }
+}
+
+impl Reader<'_> {
+    fn explain(&mut self, table: &DeTable) -> Explained {
+        let mut rules = Rules::default();
+        for (key, value) in entries(table) {
+            self.top(key, value, &mut rules);
+        }
+        let users = self.table(table, "users");
+        let users = users.map_or_else(Vec::new, |table| people::users(self, table));
+        let groups = self.table(table, "groups");
+        let groups = groups.map_or_else(Vec::new, |table| people::groups(self, table, &users));
+        rules.base = people::base(&users, &groups);
+        Explained {
+            rules,
+            users,
+            groups,
+        }
+    }
+
+    fn top(&mut self, key: &Key, value: &Value, rules: &mut Rules) {
+        match name(key) {
+            "floor" => self.set(&mut rules.floor, percent("floor", value, FLOOR)),
+            "root" => self.set(&mut rules.root, percent("root", value, ROOT)),
+            "default" => self.set(&mut rules.default, default_tickets("default", value)),
+            "reserve" => rules.reserve = reserve::reserve(self, value),
+            "users" | "groups" => (), // in this order, for groups look at users
+            _ => {
+                let place = "at the top of the file";
+                self.faults.push(unknown_key(key, place, &TOP));
+            }
+        }
+    }
+
+    fn table<'t, 'i>(&mut self, table: &'t DeTable<'i>, name: &str) -> Option<&'t DeTable<'i>> {
+        self.keep(section(name, table.get(name)?))
+    }
+}
+
+const DUPLICATE: &str = "duplicate key";
+
+fn not_toml(text: &str, error: &Error) -> Fault {
+    let span = error.span().unwrap_or(text.len()..text.len());
+    match text
+        .get(span.clone())
+        .filter(|_| error.message() == DUPLICATE)
+    {
+        Some(key) => Fault::at(
+            span,
+            format!("{key} is written a second time"),
+            "within a section each name stands once",
+            "keep one of them",
+        ),
+        None => Fault::at(
+            span,
+            format!("this is not TOML: {}", error.message()),
+            "a line is NAME = VALUE, a [section] or a # comment; text stands in quotes",
+            "correct the line; tombola config check --help shows an example",
+        ),
+    }
+}

@@ -1,0 +1,207 @@
+//! The sections [users] and [groups].
+
+use super::FROZEN;
+use super::faults::{Fault, Place};
+use super::parse::Reader;
+use super::values::{Key, base_tickets, entries, misplaced, name};
+use std::collections::{BTreeMap, BTreeSet};
+use toml::de::{DeTable, DeValue};
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct User {
+    /// As the file has it: a login name or a uid.
+    pub name: String,
+    pub uid: u32,
+    pub base_tickets: u32,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Group {
+    /// As the file has it: a name or a gid.
+    pub name: String,
+    pub members: BTreeSet<u32>,
+    pub base_tickets: u32,
+}
+
+/// A line of either section.
+struct Entry<'a> {
+    key: &'a Key<'a>,
+    id: u32,
+    base_tickets: u32,
+}
+
+/// What the two sections call things.
+struct Words {
+    one: &'static str,
+    number: &'static str,
+    list: &'static str,
+}
+
+const USER: Words = Words {
+    one: "user",
+    number: "uid",
+    list: "getent passwd",
+};
+const GROUP: Words = Words {
+    one: "group",
+    number: "gid",
+    list: "getent group",
+};
+
+/// A uid.
+const ROOT: u32 = 0;
+
+pub(super) fn users(reader: &mut Reader, table: &DeTable) -> Vec<User> {
+    let accounts = reader.accounts;
+    let found = section(reader, table, &USER, |name| accounts.uid(name));
+    let freezes_root = |entry: &&Entry| entry.id == ROOT && entry.base_tickets == FROZEN;
+    if let Some(entry) = found.iter().find(freezes_root) {
+        reader.faults.push(root_frozen(entry, "give root tickets"));
+    }
+    let user = |entry: &Entry| User {
+        name: name(entry.key).into(),
+        uid: entry.id,
+        base_tickets: entry.base_tickets,
+    };
+    found.iter().map(user).collect()
+}
+
+pub(super) fn groups(reader: &mut Reader, table: &DeTable, users: &[User]) -> Vec<Group> {
+    let accounts = reader.accounts;
+    let found = section(reader, table, &GROUP, |name| accounts.gid(name));
+    let root_is_named = users.iter().any(|user| user.uid == ROOT);
+    let mut groups = Vec::new();
+    for entry in &found {
+        let members = accounts.members(entry.id);
+        if entry.base_tickets == FROZEN && members.contains(&ROOT) && !root_is_named {
+            let next = "give the group tickets, or root its own below [users]";
+            reader.faults.push(root_frozen(entry, next));
+        }
+        groups.push(Group {
+            name: name(entry.key).into(),
+            members,
+            base_tickets: entry.base_tickets,
+        });
+    }
+    groups
+}
+
+/// Of several groups the most counts, and who is named has what is said of that one.
+pub(super) fn base(users: &[User], groups: &[Group]) -> BTreeMap<u32, u32> {
+    let mut base = BTreeMap::new();
+    for group in groups {
+        for uid in &group.members {
+            let tickets = base.entry(*uid).or_insert(FROZEN);
+            *tickets = group.base_tickets.max(*tickets);
+        }
+    }
+    base.extend(users.iter().map(|user| (user.uid, user.base_tickets)));
+    base
+}
+
+fn section<'a>(
+    reader: &mut Reader,
+    table: &'a DeTable,
+    words: &Words,
+    look_up: impl Fn(&str) -> Option<u32>,
+) -> Vec<Entry<'a>> {
+    let mut seen = Vec::new();
+    let mut found = Vec::new();
+    for (key, value) in entries(table) {
+        if let DeValue::Table(rest) = value.get_ref() {
+            reader.faults.push(dotted(key, rest));
+            continue;
+        }
+        let id = id(key, words, &look_up)
+            .and_then(|id| not_twice(reader.text, key, id, words, &mut seen));
+        let (id, base_tickets) = (reader.keep(id), reader.keep(base_tickets(name(key), value)));
+        found.extend(id.zip(base_tickets).map(|(id, base_tickets)| Entry {
+            key,
+            id,
+            base_tickets,
+        }));
+    }
+    found
+}
+
+// Names first, as everywhere: who is called 1005 is meant by it.
+fn id(key: &Key, words: &Words, look_up: impl Fn(&str) -> Option<u32>) -> Result<u32, Fault> {
+    let name = name(key);
+    let is_number = name.bytes().all(|byte| byte.is_ascii_digit());
+    look_up(name)
+        // The last number is the kernel's word for "none".
+        .or_else(|| name.parse().ok().filter(|id| is_number && *id != u32::MAX))
+        .ok_or_else(|| match is_number && !name.is_empty() {
+            true => no_number(key, words),
+            false => unknown(key, words),
+        })
+}
+
+fn no_number(key: &Key, words: &Words) -> Fault {
+    let (name, number, most) = (name(key), words.number, u32::MAX - 1);
+    Fault::at(
+        key.span(),
+        format!("{name} is not a {number}"),
+        format!("a {number} is a whole number from 0 to {most}"),
+        format!("correct it; {} lists them", words.list),
+    )
+}
+
+fn unknown(key: &Key, words: &Words) -> Fault {
+    let (name, Words { one, number, list }) = (name(key), words);
+    Fault::at(
+        key.span(),
+        format!("no {one} is called {name:?}"),
+        "the name is misspelt, it was removed, or the directory that knows it does not answer",
+        match misplaced(name) {
+            Some(move_up) => move_up.into(),
+            None => format!("correct it; {list} lists them, and a {number} will do as well"),
+        },
+    )
+}
+
+fn not_twice<'a>(
+    text: &str,
+    key: &'a Key<'a>,
+    id: u32,
+    words: &Words,
+    seen: &mut Vec<(u32, &'a Key<'a>)>,
+) -> Result<u32, Fault> {
+    if let Some((_, first)) = seen.iter().find(|(other, _)| *other == id) {
+        let Words { one, number, .. } = words;
+        let line = Place::of(text, &first.span()).line;
+        return Err(Fault::at(
+            key.span(),
+            format!(
+                "{} is {}, named in line {line} already",
+                name(key),
+                name(first)
+            ),
+            format!("both are the {one} with {number} {id}"),
+            "keep one of the lines",
+        ));
+    }
+    seen.push((id, key));
+    Ok(id)
+}
+
+// A name with a dot is the beginning of a section to TOML, unless it is in quotes.
+fn dotted(key: &Key, rest: &DeTable) -> Fault {
+    let first = name(key);
+    let rest = rest.iter().next().map_or("NAME", |(key, _)| name(key));
+    Fault::at(
+        key.span(),
+        format!("{first} is a section here, not a number"),
+        "a dot in a name begins a section",
+        format!("put the whole name in quotes: \"{first}.{rest}\" = 1000"),
+    )
+}
+
+fn root_frozen(entry: &Entry, next: &str) -> Fault {
+    Fault::at(
+        entry.key.span(),
+        "root cannot be frozen",
+        "nobody could log in any more to undo it: what answers there is root's",
+        next,
+    )
+}

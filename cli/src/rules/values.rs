@@ -1,0 +1,152 @@
+//! Single values, each with its own refusal.
+
+use super::faults::Fault;
+use super::{BASE_TICKETS, FROZEN, NoPercent, Percent};
+use std::borrow::Cow;
+use std::ops::{Range, RangeInclusive};
+use toml::Spanned;
+use toml::de::{DeInteger, DeTable, DeValue};
+
+pub(super) type Key<'a> = Spanned<Cow<'a, str>>;
+pub(super) type Value<'a> = Spanned<DeValue<'a>>;
+
+/// What may be written at the top of a file.
+pub(super) const TOP: [&str; 6] = ["floor", "root", "default", "users", "groups", "reserve"];
+
+const MOVE_UP: &str =
+    "move it up, above the first line with [brackets]: what follows one belongs to that section";
+
+pub(super) fn name<'a>(key: &'a Key) -> &'a str {
+    key.get_ref()
+}
+
+/// A section's entries in the order of the file.
+pub(super) fn entries<'a, 'i>(table: &'a DeTable<'i>) -> Vec<(&'a Key<'i>, &'a Value<'i>)> {
+    let mut entries: Vec<_> = table.iter().collect();
+    entries.sort_by_key(|(key, _)| key.span().start);
+    entries
+}
+
+pub(super) fn percent(
+    name: &str,
+    value: &Value,
+    range: RangeInclusive<Percent>,
+) -> Result<Percent, Fault> {
+    let text = string(name, value, "a percentage in quotes, as in \"30%\"")?;
+    let percent: Percent = text.parse().map_err(|error: NoPercent| {
+        Fault::at(
+            value.span(),
+            format!("{name} is {text:?}, and that is not a percentage"),
+            error.to_string(),
+            format!("write it like this: {name} = \"30%\""),
+        )
+    })?;
+    let (least, most) = (range.start(), range.end());
+    range.contains(&percent).then_some(percent).ok_or_else(|| {
+        Fault::at(
+            value.span(),
+            format!("{name} is out of range: {text}"),
+            format!("it is at least {least} and at most {most}"),
+            format!("choose a percentage from {least} to {most}"),
+        )
+    })
+}
+
+pub(super) fn base_tickets(name: &str, value: &Value) -> Result<u32, Fault> {
+    tickets(name, value, ", or 0: frozen", |number| {
+        number == FROZEN || BASE_TICKETS.contains(&number)
+    })
+}
+
+/// Nobody is frozen without having been named.
+pub(super) fn default_tickets(name: &str, value: &Value) -> Result<u32, Fault> {
+    tickets(name, value, "", |number| BASE_TICKETS.contains(&number))
+}
+
+fn tickets(
+    name: &str,
+    value: &Value,
+    or: &str,
+    allowed: impl Fn(u32) -> bool,
+) -> Result<u32, Fault> {
+    let (least, most) = BASE_TICKETS.into_inner();
+    let range = format!("a whole number from {least} to {most}{or}");
+    let DeValue::Integer(number) = value.get_ref() else {
+        return Err(wrong_type(
+            name,
+            value,
+            &format!("base tickets are {range}"),
+        ));
+    };
+    to_u32(number)
+        .filter(|number| allowed(*number))
+        .ok_or_else(|| {
+            Fault::at(
+                value.span(),
+                format!("{name} is out of range: {number}"),
+                format!("base tickets are {range}"),
+                format!("choose {range}"),
+            )
+        })
+}
+
+fn to_u32(number: &DeInteger) -> Option<u32> {
+    u32::from_str_radix(number.as_str(), number.radix()).ok()
+}
+
+pub(super) fn string<'a>(name: &str, value: &'a Value, wanted: &str) -> Result<&'a str, Fault> {
+    value
+        .get_ref()
+        .as_str()
+        .ok_or_else(|| wrong_type(name, value, &format!("{name} is {wanted}")))
+}
+
+pub(super) fn section<'a, 'i>(name: &str, value: &'a Value<'i>) -> Result<&'a DeTable<'i>, Fault> {
+    value.get_ref().as_table().ok_or_else(|| {
+        let wanted = format!("{name} is a section: [{name}], and lines below it");
+        wrong_type(name, value, &wanted)
+    })
+}
+
+pub(super) fn wrong_type(name: &str, value: &Value, wanted: &str) -> Fault {
+    let found = kind(value.get_ref());
+    Fault::at(
+        value.span(),
+        format!("{name} is {found} here"),
+        wanted,
+        "write it so; tombola config check --help shows an example",
+    )
+}
+
+fn kind(value: &DeValue) -> &'static str {
+    match value {
+        DeValue::String(_) => "text in quotes",
+        DeValue::Integer(_) => "a whole number",
+        DeValue::Float(_) => "a number with a point",
+        DeValue::Boolean(_) => "a truth value",
+        DeValue::Datetime(_) => "a date or time",
+        DeValue::Array(_) => "a list",
+        DeValue::Table(_) => "a section",
+    }
+}
+
+pub(super) fn unknown_key(key: &Key, place: &str, known: &[&str]) -> Fault {
+    let name = name(key);
+    Fault::at(
+        key.span(),
+        format!("{name:?} means nothing {place}"),
+        format!("what can stand here: {}", known.join(", ")),
+        misplaced(name).unwrap_or("correct the word, or remove the line"),
+    )
+}
+
+/// The next step for who wrote a line into a section that belongs above all.
+pub(super) fn misplaced(name: &str) -> Option<&'static str> {
+    TOP.contains(&name).then_some(MOVE_UP)
+}
+
+/// Refuses what is not said.
+pub(super) fn missing(span: Range<usize>, fact: &str, next: &str) -> Fault {
+    let cause = "a reservation says for what it is (program or unit) and how much (share)";
+    Fault::at(span, fact, cause, next)
+}
