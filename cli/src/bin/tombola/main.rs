@@ -1,5 +1,6 @@
 //! `tombola`: start, stop and watch the scheduler.
 
+mod config;
 mod daemon;
 mod notify;
 
@@ -45,6 +46,9 @@ enum Command {
     Status(Status),
     /// One row for each draw, while it runs. As root
     Trace(Trace),
+    /// The rules in /etc/tombola.toml
+    #[command(subcommand)]
+    Config(Config),
     /// Experiments and the virtual machine (the program tombola-lab)
     #[command(disable_help_flag = true)]
     Lab {
@@ -56,6 +60,12 @@ enum Command {
         )]
         arguments: Vec<OsString>,
     },
+}
+
+#[derive(Subcommand)]
+enum Config {
+    /// What the rules in a file are, or all that is wrong with it
+    Check(config::Check),
 }
 
 /// Stays in the foreground, prints a line when scheduling has begun, and tells systemd (Type=notify). All threads except
@@ -130,6 +140,7 @@ fn main() -> ExitCode {
         Command::Status(args) => run("tombola", || print_status(&args)),
         // Who is killed by a closed pipe leaves the trace switched on.
         Command::Trace(args) => report("tombola", || print_trace(&args)),
+        Command::Config(Config::Check(args)) => run("tombola", || config::check(&args)),
         Command::Lab { arguments } => lab(&arguments),
     }
 }

@@ -1,0 +1,115 @@
+//! `tombola config`: the rules that are to hold.
+
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use tombola_cli::names::Names;
+use tombola_cli::rules::{
+    self, DEFAULT_FILE, Explained, FROZEN, Faults, Group, Reserve, Rules, User,
+};
+use tombola_cli::table;
+
+/// Says what the rules in a file are, or all that is wrong with it. Nothing is changed: it neither asks nor tells a scheduler
+/// that runs.
+#[derive(clap::Args)]
+#[command(after_help = concat!(
+    "A file with everything in it; each part may be left out:\n\n",
+    include_str!("../../rules/example.toml"),
+    "\nExit status: 0 it is right, or there is no /etc/tombola.toml; 1 it is wrong, or there is no such FILE; \
+     2 wrongly called."
+))]
+pub struct Check {
+    /// The rules; /etc/tombola.toml if not said
+    #[arg(value_name = "FILE")]
+    file: Option<PathBuf>,
+}
+
+pub fn check(args: &Check) -> Result<ExitCode, String> {
+    let file = args.file.as_deref().unwrap_or(Path::new(DEFAULT_FILE));
+    match rules::explain(file) {
+        Ok(explained) => print!("{} is right\n\n{}", file.display(), text(&explained)),
+        Err(faults) if faults.is_absent() && args.file.is_none() => print!(
+            "there are no rules, and the defaults hold: {DEFAULT_FILE} does not exist\n\n{}",
+            text(&Explained::default())
+        ),
+        Err(faults) => return Err(refusal(file, &faults)),
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+// Without our name before them: FILE:LINE:COLUMN: at the beginning of a line is what editors look for.
+fn refusal(file: &Path, faults: &Faults) -> String {
+    eprintln!("{faults}");
+    let (file, count) = (file.display(), faults.count());
+    let plural = if count == 1 { "" } else { "s" };
+    format!("{file}: {count} fault{plural}; nothing was changed")
+}
+
+fn text(explained: &Explained) -> String {
+    let tables = [
+        general(&explained.rules),
+        users(&explained.users),
+        groups(&explained.groups),
+        reservations(&explained.rules.reserve),
+    ];
+    // A heading alone is not shown.
+    let tables = tables.iter().filter(|rows| rows.len() > 1);
+    let tables: Vec<String> = tables.map(|rows| table::format(rows)).collect();
+    tables.join("\n")
+}
+
+type Rows = Vec<Vec<String>>;
+
+fn general(rules: &Rules) -> Rows {
+    vec![
+        row(["floor", &rules.floor.to_string()]),
+        row(["root", &rules.root.to_string()]),
+        row(["default", &rules.default.to_string()]),
+    ]
+}
+
+fn users(users: &[User]) -> Rows {
+    let mut names = Names::default();
+    let mut rows = vec![row(["USER", "UID", "TICKETS"])];
+    rows.extend(users.iter().map(|user| {
+        let uid = user.uid.to_string();
+        row([names.user(user.uid), &uid, &tickets(user.base_tickets)])
+    }));
+    rows
+}
+
+fn groups(groups: &[Group]) -> Rows {
+    let mut rows = vec![row(["GROUP", "MEMBERS", "TICKETS"])];
+    rows.extend(groups.iter().map(|group| {
+        let members = group.members.len().to_string();
+        row([&group.name, &members, &tickets(group.base_tickets)])
+    }));
+    rows
+}
+
+fn reservations(reserve: &[Reserve]) -> Rows {
+    let mut rows = vec![row(["RESERVATION", "OF ONE CPU"])];
+    rows.extend(
+        reserve
+            .iter()
+            .map(|reserve| row([&reserve.what.to_string(), &reserve.share.to_string()])),
+    );
+    if let Some(sum) = reserve
+        .iter()
+        .map(|reserve| reserve.share)
+        .reduce(|a, b| a + b)
+    {
+        rows.push(row(["sum", &sum.to_string()]));
+    }
+    rows
+}
+
+fn tickets(base_tickets: u32) -> String {
+    match base_tickets {
+        FROZEN => "frozen".into(),
+        some => some.to_string(),
+    }
+}
+
+fn row<const N: usize>(cells: [&str; N]) -> Vec<String> {
+    cells.map(String::from).to_vec()
+}
