@@ -34,8 +34,6 @@ pub struct Client {
     pub state: u8,
     /// A [`crate::Kind`], or 0 if unused.
     pub kind: u8,
-    /// Levels below base.
-    pub depth: u8,
     /// As a currency: the mean pass of its active clients, weighted by tickets, rounded down.
     pub vnow: u64,
     /// What the division by `weight` left over.
@@ -48,7 +46,7 @@ pub struct Client {
     pub active: u32,
     /// Since when a waiting leaf has waited, ns.
     pub since: u64,
-    /// The leaf that has waited next longer.
+    /// Of a leaf: the one that has waited next longer. Of a currency: how many clients it has.
     pub older: u32,
     /// The leaf that has waited next less long.
     pub newer: u32,
@@ -153,7 +151,7 @@ c_functions! {
     "tombola_draw_exp" draw_exp(r: u32) -> u64;
     "tombola_mix" mix(seed: u64, counter: u32) -> u32;
     "tombola_log2_table" log2_table(i: u32) -> u32;
-    "tombola_queue_init" queue_init(q: &mut Queue) -> u32;
+    "tombola_queue_init" queue_init(q: &mut Queue, floor: u32) -> u32;
     "tombola_new" new(q: &mut Queue, kind: u32, parent: u32, tickets: u32) -> u32;
     "tombola_free" free(q: &mut Queue, i: u32) -> u32;
     "tombola_join" join(q: &mut Queue, r: &Rules, i: u32) -> u32;
@@ -172,6 +170,7 @@ c_functions! {
     "tombola_child_of" child_of(q: &mut Queue, parent: u32, i: u32) -> u32;
     "tombola_born" born(q: &mut Queue, child: u32, forker: u32, run: &Run) -> u32;
     "tombola_died" died(q: &mut Queue, r: &Rules, i: u32, heir: u32) -> u32;
+    "tombola_frozen" frozen(q: &mut Queue, i: u32) -> u32;
     "tombola_start_at" start_at(q: &mut Queue, currency: u32, vnow: u64);
     #[cfg(test)]
     "tombola_limit" limit(which: u32) -> u64;
@@ -206,7 +205,7 @@ mod tests {
         macro_rules! layout {
             ($type:ty: $($field:ident)*) => { [size_of::<$type>(), $(offset_of!($type, $field)),*] };
         }
-        let client = layout!(Client: pass key mask parent tickets low_pass low_mask child up height state kind depth
+        let client = layout!(Client: pass key mask parent tickets low_pass low_mask child up height state kind
             vnow sum weight root active since older newer used_ns young_ns);
         let queue = layout!(Queue: free used fresh oldest newest waiting clamped bill client);
         let rules = layout!(Rules: quantum_ns lag_ns credit_ns lottery);

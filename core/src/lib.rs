@@ -26,12 +26,14 @@ mod ffi;
 pub mod limits;
 
 pub use ffi::{ACTIVE, Bill, Client, QUEUED, Rules, Run};
-use limits::{CLIENTS, DEPTH, TICKETS_MAX, TICKETS_MIN};
+use limits::{CLIENTS, DEPTH, MACHINE_TICKETS, TICKETS_LIMIT, TICKETS_MIN};
 
 /// The root of the tree.
 pub const BASE: u32 = 1;
 /// The currency of all users.
 pub const BEST_EFFORT: u32 = 2;
+/// The currency of the frozen, which is nobody's client.
+pub const LIMBO: u32 = 3;
 
 /// What a client is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -41,12 +43,18 @@ pub enum Kind {
     Base = 1,
     /// The currency of all users.
     BestEffort = 2,
-    /// A user, or a currency of its own making.
+    /// A user.
     User = 3,
     /// A process of several threads.
     Process = 4,
     /// A leaf.
     Thread = 5,
+    /// A currency of a user's own making.
+    Currency = 6,
+    /// A client of base that is guaranteed a part of the machine.
+    Reservation = 7,
+    /// The currency of the frozen.
+    Limbo = 8,
 }
 
 impl Rules {
@@ -138,7 +146,7 @@ pub struct Economy {
 }
 
 impl Economy {
-    /// A queue with its base and best-effort currencies.
+    /// A queue with its base, limbo, and best-effort currencies, the last with all of the machine.
     #[must_use]
     pub fn new(rules: Rules) -> Self {
         assert!(
@@ -153,7 +161,7 @@ impl Economy {
             rules.lottery
         );
         let mut queue = ffi::Queue::boxed();
-        ffi::queue_init(&mut queue);
+        ffi::queue_init(&mut queue, MACHINE_TICKETS);
         Self { queue, rules }
     }
 
@@ -210,12 +218,7 @@ impl Economy {
     pub fn new_client(&mut self, kind: Kind, parent: u32, tickets: u32) -> Option<u32> {
         check_tickets(tickets);
         self.check_currency(parent);
-        let depth = u32::from(self.client(parent).depth) + 1;
-        assert!(
-            depth < DEPTH,
-            "client {parent} is {} deep, the tree has {DEPTH} levels",
-            depth - 1
-        );
+        self.check_depth(parent);
         some(ffi::new(&mut self.queue, kind as u32, parent, tickets))
     }
 
@@ -314,25 +317,22 @@ impl Economy {
         ffi::set_tickets(&mut self.queue, &self.rules, i, tickets);
     }
 
-    /// A leaf changes to any currency, a currency to one at the same depth.
+    /// A client changes to another currency, with all that is in it; not into itself, and not deeper than the tree may be.
     pub fn move_to(&mut self, i: u32, parent: u32) {
         self.check_below_base(i);
         self.check_currency(parent);
-        let (from, to) = (
-            self.client(self.client(i).parent).depth,
-            self.client(parent).depth,
-        );
-        let leaf = self.client(i).kind == Kind::Thread as u8;
+        self.check_depth(parent);
         assert!(
-            leaf || from == to,
-            "currency {i} moves from depth {from} to {to}: its clients' depths would be wrong"
-        );
-        assert!(
-            u32::from(to) + 1 < DEPTH,
-            "client {i} would be {} deep, the tree has {DEPTH} levels",
-            to + 1
+            self.line(parent).all(|above| above != i),
+            "client {i} would be inside itself"
         );
         ffi::move_to(&mut self.queue, &self.rules, i, parent);
+    }
+
+    /// Is it frozen, or somebody it is a client of?
+    pub fn frozen(&mut self, i: u32) -> bool {
+        self.check_leaf(i);
+        ffi::frozen(&mut self.queue, i) != 0
     }
 
     /// `i`, or that one of its currencies which is a client of `parent`.
@@ -369,6 +369,19 @@ impl Economy {
         ffi::start_at(&mut self.queue, currency, vnow);
     }
 
+    /// A client and all that it is a client of, up to the root.
+    pub fn line(&self, i: u32) -> impl Iterator<Item = u32> {
+        std::iter::successors(Some(i), |&i| some(self.client(i).parent))
+    }
+
+    fn check_depth(&self, parent: u32) {
+        let levels = self.line(parent).count() as u32;
+        assert!(
+            levels < DEPTH,
+            "client {parent} is on level {levels}, the tree has {DEPTH} levels"
+        );
+    }
+
     fn check_leaf(&self, i: u32) {
         let kind = self.client(i).kind;
         assert!(
@@ -394,8 +407,8 @@ impl Economy {
 
 fn check_tickets(tickets: u32) {
     assert!(
-        (TICKETS_MIN..=TICKETS_MAX).contains(&tickets),
-        "{tickets} tickets asked for, must be between {TICKETS_MIN} and {TICKETS_MAX}"
+        (TICKETS_MIN..=TICKETS_LIMIT).contains(&tickets),
+        "{tickets} tickets asked for, must be between {TICKETS_MIN} and {TICKETS_LIMIT}"
     );
 }
 

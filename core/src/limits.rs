@@ -14,6 +14,12 @@ pub const BASE_TICKETS_MAX: u32 = 10_000;
 pub const BASE_TICKETS_DEFAULT: u32 = 1000;
 /// Clients on one run queue, "none" included.
 pub const CLIENTS: u32 = 32_768;
+/// Currencies inside one another, a user's own not counted.
+pub const NESTED_MAX: u32 = 8;
+/// All of the machine, in tickets of base's clients.
+pub const MACHINE_TICKETS: u32 = 10_000;
+/// The most tickets that the arithmetic takes.
+pub const TICKETS_LIMIT: u32 = (1 << 14) - 1;
 /// Levels of the tree, base and leaf included.
 pub const DEPTH: u32 = 13;
 /// Levels of a currency's order at most.
@@ -30,7 +36,7 @@ pub const YOUNG_NS: u64 = 50_000_000;
 pub const NEVER: u64 = u64::MAX;
 
 /// All of the above, in the order in which C exports them.
-pub const ALL: [u64; 14] = [
+pub const ALL: [u64; 17] = [
     TICKETS_MIN as u64,
     TICKETS_MAX as u64,
     TICKETS_DEFAULT as u64,
@@ -38,6 +44,9 @@ pub const ALL: [u64; 14] = [
     BASE_TICKETS_MAX as u64,
     BASE_TICKETS_DEFAULT as u64,
     CLIENTS as u64,
+    NESTED_MAX as u64,
+    MACHINE_TICKETS as u64,
+    TICKETS_LIMIT as u64,
     DEPTH as u64,
     HEIGHT as u64,
     PASS_SHIFT as u64,

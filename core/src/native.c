@@ -33,9 +33,9 @@ u32 EXPORT(log2_table)(u32 i)
 	return i <= 256 ? tb_log2_table[i] : 0;
 }
 
-u32 EXPORT(queue_init)(struct tb_queue *q)
+u32 EXPORT(queue_init)(struct tb_queue *q, u32 floor)
 {
-	return tb_queue_init(q);
+	return tb_queue_init(q, floor);
 }
 
 u32 EXPORT(new)(struct tb_queue *q, u32 kind, u32 parent, u32 tickets)
@@ -124,6 +124,11 @@ u32 EXPORT(born)(struct tb_queue *q, u32 child, u32 forker, const struct tb_run 
 	return tb_born(q, child, forker, run);
 }
 
+u32 EXPORT(frozen)(struct tb_queue *q, u32 i)
+{
+	return tb_frozen(q, i);
+}
+
 u32 EXPORT(died)(struct tb_queue *q, const struct tb_rules *r, u32 i, u32 heir)
 {
 	return tb_died(q, r, i, heir);
@@ -146,6 +151,9 @@ u64 EXPORT(limit)(u32 which)
 		TB_BASE_TICKETS_MAX,
 		TB_BASE_TICKETS_DEFAULT,
 		TB_CLIENTS,
+		TB_NESTED_MAX,
+		TB_MACHINE_TICKETS,
+		TB_TICKETS_LIMIT,
 		TB_DEPTH,
 		TB_HEIGHT,
 		TB_PASS_SHIFT,
@@ -166,7 +174,7 @@ u64 EXPORT(layout)(u32 which)
 {
 	static const u64 layout[] = {
 		sizeof(struct tb_client), AT(pass), AT(key), AT(mask), AT(parent), AT(tickets), AT(low_pass), AT(low_mask),
-		AT(child), AT(up), AT(height), AT(state), AT(kind), AT(depth), AT(vnow), AT(sum), AT(weight), AT(root),
+		AT(child), AT(up), AT(height), AT(state), AT(kind), AT(vnow), AT(sum), AT(weight), AT(root),
 		AT(active), AT(since), AT(older), AT(newer), AT(used_ns), AT(young_ns),
 		sizeof(struct tb_queue), IN(free), IN(used), IN(fresh), IN(oldest), IN(newest), IN(waiting), IN(clamped),
 		IN(bill), IN(client),

@@ -43,6 +43,14 @@
  * With several CPUs the pick pre-charges a quantum and the settlement corrects it; otherwise CPUs that decide in the same
  * tick would all pick from the same user, whose pass moves only when somebody stops.
  *
+ * Reserving. A reservation is a client of base beside best-effort. Of TB_MACHINE_TICKETS, best-effort holds a floor and the
+ * reservations, together, no more than the rest: so each has at least its part, whoever else wants to run, and what nobody
+ * holds or wants is shared in proportion (Syncopation). Who may have how many tickets of base is the host's to decide.
+ *
+ * Freezing. A currency stands beside base that is nobody's client, limbo: what is in it keeps its accounts and waits, and is
+ * never picked but for having waited too long (tb_overdue). To freeze a client, or a user with all that is hers, is to
+ * move it there; to thaw it, to move it home.
+ *
  * Everything here runs under the host's lock of the queue; nothing here takes one.
  */
 #pragma once
@@ -52,7 +60,7 @@
 #include "order.h"
 #include "types.h"
 
-enum { TB_NONE = 0, TB_BASE = 1, TB_BEST_EFFORT = 2 };
+enum { TB_NONE = 0, TB_BASE = 1, TB_BEST_EFFORT = 2, TB_LIMBO = 3 };
 
 struct tb_rules {
 	u64 quantum_ns; /* what a pick expects to be used, and the request behind a deadline */
@@ -260,6 +268,8 @@ TB_FN u32 tb_charge(struct tb_queue *q, const struct tb_rules *r, u32 i)
 {
 	const struct tb_bill *bill = &q->bill;
 
+	u32 level = 0;
+
 	tb_loop(TB_DEPTH) {
 		struct tb_client *c = tb_at(q, i), *p = tb_at(q, c->parent);
 		u64 draw = TB_DRAW_ONE, alone = p->weight == c->tickets, pass = c->pass, bounded;
@@ -269,7 +279,7 @@ TB_FN u32 tb_charge(struct tb_queue *q, const struct tb_rules *r, u32 i)
 		/* Most bills have but one of the three. */
 		if (bill->used_ns) {
 			if (r->lottery && !alone)
-				draw = tb_draw_exp(tb_mix(bill->seed, c->depth));
+				draw = tb_draw_exp(tb_mix(bill->seed, level));
 			pass += tb_advance(bill->used_ns, draw, c->tickets);
 			c->used_ns += bill->used_ns;
 			c->young_ns += bill->used_ns;
@@ -286,6 +296,7 @@ TB_FN u32 tb_charge(struct tb_queue *q, const struct tb_rules *r, u32 i)
 		if (pass != c->pass)
 			tb_set_pass(q, r, c, pass);
 		i = c->parent;
+		level++;
 	}
 	return 0;
 }
@@ -318,20 +329,38 @@ TB_INLINE u32 tb_overdue(struct tb_queue *q, u64 now, u64 patience_ns, u64 mask)
 	return 0;
 }
 
-/* The ancestors-or-selves of two leaves that are clients of one currency: a's in the upper half, b's in the lower. */
+/*
+ * The ancestors-or-selves of two leaves that are clients of one currency: a's in the upper half, b's in the lower. They are base
+ * and limbo if one of the two leaves is frozen. Both ways up are walked at once, and at their ends each the other's: so they are
+ * at the same height, with sides changed, when as many steps are done as there are on both.
+ */
 TB_FN u64 tb_meet(struct tb_queue *q, u32 a, u32 b)
 {
-	tb_loop(2 * TB_DEPTH) {
-		u8 a_depth = tb_at(q, a)->depth, b_depth = tb_at(q, b)->depth;
+	u32 from_a = a, from_b = b, changed = 0;
 
-		if (a_depth == b_depth && tb_at(q, a)->parent == tb_at(q, b)->parent)
+	tb_loop(3 * TB_DEPTH) {
+		u32 above_a = tb_at(q, a)->parent, above_b = tb_at(q, b)->parent;
+
+		if (above_a == above_b)
 			break;
-		if (a_depth >= b_depth)
-			a = tb_at(q, a)->parent;
-		if (b_depth >= a_depth)
-			b = tb_at(q, b)->parent;
+		changed |= !above_a;
+		a = above_a ? above_a : from_b;
+		b = above_b ? above_b : from_a;
 	}
-	return (u64)a << 32 | b;
+	return changed ? (u64)b << 32 | a : (u64)a << 32 | b;
+}
+
+/* Is it in limbo, or in a currency that is? */
+TB_FN u32 tb_frozen(struct tb_queue *q, u32 i)
+{
+	if (!tb_at(q, TB_LIMBO)->clients)
+		return 0;
+	tb_loop(TB_DEPTH) {
+		if (!tb_at(q, i)->parent)
+			break;
+		i = tb_at(q, i)->parent;
+	}
+	return i == TB_LIMBO;
 }
 
 /*
@@ -343,6 +372,8 @@ TB_FN u32 tb_keeps(struct tb_queue *q, const struct tb_rules *r, u32 held, u32 b
 	u64 both = tb_meet(q, best, held);
 	struct tb_client *b = tb_at(q, (u32)(both >> 32)), *h = tb_at(q, (u32)both);
 
+	if (!h->parent)
+		return h->kind != TB_KIND_LIMBO;
 	return !tb_better(tb_limit(r, tb_at(q, h->parent)->vnow), b->pass, b->key, h->pass, h->key);
 }
 
@@ -375,6 +406,8 @@ TB_FN u64 tb_crossing_ns(struct tb_queue *q, const struct tb_rules *r, u32 waker
 
 	if (w == h)
 		return TB_NEVER;
+	if (!h->parent)
+		return h->kind == TB_KIND_LIMBO ? 0 : TB_NEVER;
 	until = w->pass;
 	if (!r->lottery) {
 		until = tb_min_pass(p->vnow, w->key - (h->key - h->pass));
@@ -440,7 +473,7 @@ TB_FN u32 tb_new(struct tb_queue *q, u32 kind, u32 parent, u32 tickets)
 	c->tickets = tickets;
 	c->state = 0;
 	c->kind = (u8)kind;
-	c->depth = (u8)(p->depth + 1);
+	c->clients = 0;
 	c->vnow = 0;
 	c->sum = 0;
 	c->weight = 0;
@@ -448,6 +481,8 @@ TB_FN u32 tb_new(struct tb_queue *q, u32 kind, u32 parent, u32 tickets)
 	c->active = 0;
 	c->used_ns = 0;
 	c->young_ns = 0;
+	if (parent)
+		p->clients++;
 	return i;
 }
 
@@ -458,6 +493,8 @@ TB_FN u32 tb_free(struct tb_queue *q, u32 i)
 
 	if (!i || c->kind == TB_KIND_FREE)
 		return 0;
+	if (c->parent)
+		tb_at(q, c->parent)->clients--;
 	c->kind = TB_KIND_FREE;
 	c->up = q->free;
 	q->free = i;
@@ -465,18 +502,18 @@ TB_FN u32 tb_free(struct tb_queue *q, u32 i)
 	return 0;
 }
 
-/* A zeroed queue gets its base and its best-effort currency. */
-TB_FN u32 tb_queue_init(struct tb_queue *q)
+/* A zeroed queue gets its base, its best-effort currency with `floor` tickets, and limbo. */
+TB_FN u32 tb_queue_init(struct tb_queue *q, u32 floor)
 {
 	q->fresh = TB_BASE;
-	tb_new(q, TB_KIND_BASE, TB_NONE, TB_BASE_TICKETS_DEFAULT);
-	tb_at(q, TB_BASE)->depth = 0;
-	return tb_new(q, TB_KIND_BEST_EFFORT, TB_BASE, TB_BASE_TICKETS_DEFAULT);
+	tb_new(q, TB_KIND_BASE, TB_NONE, TB_MACHINE_TICKETS);
+	tb_new(q, TB_KIND_BEST_EFFORT, TB_BASE, floor);
+	return tb_new(q, TB_KIND_LIMBO, TB_NONE, TB_MACHINE_TICKETS);
 }
 
 /*
- * A client, idle, running or waiting, changes to another currency at the same depth or, if a leaf, at any. Its distance to
- * vnow goes with it, as far as a newcomer's may. A running leaf's precharge must have been undone.
+ * A client, idle, running or waiting, changes to another currency, with all that is in it. Its distance to vnow goes with it,
+ * as far as a newcomer's may. A running leaf's precharge must have been undone.
  */
 TB_FN u32 tb_move(struct tb_queue *q, const struct tb_rules *r, u32 i, u32 parent)
 {
@@ -491,8 +528,9 @@ TB_FN u32 tb_move(struct tb_queue *q, const struct tb_rules *r, u32 i, u32 paren
 	if (state & TB_ACTIVE)
 		tb_leave(q, i);
 	c->pass = tb_at(q, parent)->vnow + (c->pass - tb_at(q, c->parent)->vnow);
+	tb_at(q, c->parent)->clients--;
+	tb_at(q, parent)->clients++;
 	c->parent = parent;
-	c->depth = (u8)(tb_at(q, parent)->depth + 1);
 	c->young_ns = 0;
 	if (state & TB_ACTIVE)
 		tb_join(q, r, i);

@@ -12,10 +12,15 @@
 #define TB_BASE_TICKETS_MAX 10000
 #define TB_BASE_TICKETS_DEFAULT 1000
 
+/* Shares of the machine that are guaranteed, as tickets of base's clients: this many are all of it. */
+#define TB_MACHINE_TICKETS 10000
+
 /* Clients on one run queue: threads, and the currencies that hold them. A power of two; index 0 means "none". */
 #define TB_CLIENTS 32768
-/* base, best-effort, user, up to eight nested currencies, process, thread. */
-#define TB_DEPTH 13
+/* Currencies inside one another, a user's own not counted. */
+#define TB_NESTED_MAX 8
+/* base, best-effort, user, nested currencies, process, thread. */
+#define TB_DEPTH (5 + TB_NESTED_MAX)
 /* An AVL tree of TB_CLIENTS nodes is at most 1.4405 log2(32768 + 2) = 21.6 high. */
 #define TB_HEIGHT 22
 
@@ -31,4 +36,7 @@
 #define TB_YOUNG_NS 50000000ull
 
 _Static_assert((TB_CLIENTS & (TB_CLIENTS - 1)) == 0, "client indices are masked");
-_Static_assert(TB_TICKETS_MAX < (1 << 14) && TB_BASE_TICKETS_MAX < (1 << 14), "economy.h counts on 14 bits of tickets");
+/* The most that arithmetic takes; more than anybody may ask for. */
+#define TB_TICKETS_LIMIT ((1 << 14) - 1)
+_Static_assert(TB_TICKETS_MAX <= TB_TICKETS_LIMIT && TB_BASE_TICKETS_MAX <= TB_TICKETS_LIMIT &&
+	       TB_MACHINE_TICKETS <= TB_TICKETS_LIMIT, "economy.h counts on 14 bits of tickets");

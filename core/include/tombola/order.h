@@ -25,6 +25,9 @@ enum tb_kind {
 	TB_KIND_USER = 3,
 	TB_KIND_PROCESS = 4, /* a process of several threads: their currency */
 	TB_KIND_THREAD = 5,  /* a leaf; for a process of one thread also the process */
+	TB_KIND_CURRENCY = 6, /* made by a user inside its own money */
+	TB_KIND_RESERVATION = 7, /* a client of base, for who is guaranteed a part of the machine */
+	TB_KIND_LIMBO = 8, /* of the frozen */
 };
 
 enum tb_state {
@@ -48,7 +51,6 @@ struct tb_client {
 	u8 height;
 	u8 state;
 	u8 kind;
-	u8 depth;
 
 	/* As a currency: vnow = mean pass of its active clients weighted by tickets, sum = what the division left over. */
 	u64 vnow;
@@ -57,9 +59,12 @@ struct tb_client {
 	u32 root;
 	u32 active;
 
-	/* As a leaf: its place among all who wait (oldest first), and how long it has done so. */
+	/* As a leaf: its place among all who wait (oldest first), and since when. As a currency: how many clients, active or not. */
 	u64 since;
-	u32 older;
+	union {
+		u32 older;
+		u32 clients;
+	};
 	u32 newer;
 
 	u64 used_ns;  /* service received so far */

@@ -7,11 +7,11 @@
 use crate::model::Model;
 use crate::random::Random;
 use tombola_core::{
-    ACTIVE, BASE, BEST_EFFORT, Bill, Client, Economy, Kind, QUEUED, Rules, Run, limits,
+    ACTIVE, BASE, BEST_EFFORT, Bill, Client, Economy, Kind, LIMBO, QUEUED, Rules, Run, limits,
 };
 
 /// One step, not yet understood.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Default)]
 pub struct Step {
     pub what: u8,
     pub x: u32,
@@ -54,6 +54,10 @@ pub struct History {
 
 /// Enough for twelve users with two nested currencies each.
 const CURRENCIES_MAX: usize = 36;
+/// Those that are always there.
+const ROOTS: [u32; 2] = [BEST_EFFORT, LIMBO];
+/// What lies below base at most, currencies only.
+const CURRENCY_DEPTH_MAX: usize = 10;
 
 impl History {
     pub fn new(setting: Setting) -> Self {
@@ -64,7 +68,7 @@ impl History {
             now: 1_000_000_000,
             running: vec![None; setting.cpus as usize],
             leaves: Vec::new(),
-            currencies: vec![BEST_EFFORT],
+            currencies: ROOTS.to_vec(),
             steps: 0,
             picks: 0,
             gave_up: 0,
@@ -74,7 +78,7 @@ impl History {
         history
             .model
             .set_pass(BEST_EFFORT, i128::from(setting.clock));
-        history.set_clock(BEST_EFFORT);
+        ROOTS.into_iter().for_each(|root| history.set_clock(root));
         history
     }
 
@@ -116,7 +120,7 @@ impl History {
         }
     }
 
-    /// Everybody goes home; then nothing may be left but base and best-effort.
+    /// Everybody goes home; then nothing may be left but base, best-effort and limbo.
     fn end(&mut self) {
         self.check();
         for cpu in 0..self.running.len() {
@@ -127,13 +131,13 @@ impl History {
             self.leave(leaf);
             self.free(leaf);
         }
-        while let Some(currency) = self.currencies.pop().filter(|&c| c != BEST_EFFORT) {
-            self.free(currency);
+        while self.currencies.len() > ROOTS.len() {
+            self.retire_currency(Step::default());
         }
         self.check();
         let counters = self.economy.counters();
         assert_eq!(
-            (2, 0, 0, 0),
+            (3, 0, 0, 0),
             (
                 counters.used,
                 counters.waiting,
@@ -287,15 +291,14 @@ impl History {
         if self.currencies.len() >= CURRENCIES_MAX {
             return;
         }
-        let parent = one_of(&self.currencies, s.x).unwrap();
-        if self.economy.client(parent).depth >= 5 {
+        let (parent, kind) = match one_of(&self.currencies, s.x).unwrap() {
+            _ if s.y % 8 == 0 => (BASE, Kind::Reservation),
+            BEST_EFFORT => (BEST_EFFORT, Kind::User),
+            other => (other, Kind::Currency),
+        };
+        if self.model.line(parent).len() >= CURRENCY_DEPTH_MAX {
             return;
         }
-        let kind = if parent == BEST_EFFORT {
-            Kind::User
-        } else {
-            Kind::Process
-        };
         let i = self.economy.new_client(kind, parent, tickets(s.z)).unwrap();
         self.model.insert(i, kind, parent, tickets(s.z));
         self.set_clock(i);
@@ -358,6 +361,8 @@ impl History {
             ..r
         });
         let best = self.pick(1 << cpu);
+        let frozen = self.economy.frozen(r.leaf);
+        assert_eq!(self.model.frozen(r.leaf), frozen, "is {} frozen?", r.leaf);
         let keeps = best.is_none_or(|best| {
             let keeps = self.economy.keeps(r.leaf, best);
             assert_eq!(
@@ -368,13 +373,15 @@ impl History {
             );
             keeps
         });
-        if keeps {
+        if keeps && !frozen {
             return self.start(cpu, r.leaf);
         }
         self.running[cpu] = None;
         self.wait(r.leaf, self.mask(s.z));
-        self.withdraw(best.unwrap());
-        self.start(cpu, best.unwrap());
+        if let Some(best) = best {
+            self.withdraw(best);
+            self.start(cpu, best);
+        }
     }
 
     fn start(&mut self, cpu: usize, leaf: u32) {
@@ -399,7 +406,10 @@ impl History {
         if let Some(leaf) = before {
             self.wait(leaf, self.mask(s.z));
         }
-        if let Some(leaf) = self.pick(1 << cpu) {
+        // Who has waited too long is next, the frozen too.
+        let overdue = self.economy.overdue(self.now, 50_000_000, 1 << cpu);
+        let drawn = overdue.or_else(|| self.pick(1 << cpu));
+        if let Some(leaf) = drawn {
             self.withdraw(leaf);
             self.start(cpu, leaf);
         }
@@ -444,7 +454,7 @@ impl History {
         } else {
             parent
         };
-        if place == BASE {
+        if place == BASE || place == 0 {
             return;
         }
         let child = self.new_leaf_in(place, tickets(s.z)).unwrap();
@@ -480,6 +490,7 @@ impl History {
             .iter()
             .chain(&self.currencies)
             .copied()
+            .filter(|&i| i != LIMBO)
             .collect();
         let i = one_of(&all, s.x).unwrap();
         self.economy.set_tickets(i, tickets(s.z));
@@ -503,17 +514,22 @@ impl History {
         self.model.move_to(leaf, to);
     }
 
-    /// A currency may move if no leaf of it is running with a precharge; to a currency at its parent's depth.
+    /// A currency may move if no leaf of it is running with a precharge; not into itself, and not too deep.
     fn move_currency(&mut self, s: Step) {
-        let Some(i) = one_of(&self.currencies[1..], s.x) else {
+        let Some(i) = one_of(&self.currencies[ROOTS.len()..], s.x) else {
             return;
         };
-        let depth = self.economy.client(self.economy.client(i).parent).depth;
+        let below = self.currencies.iter().map(|&c| self.model.line(c));
+        let above = |line: &Vec<u32>| line.iter().position(|&c| c == i);
+        let height = below.filter_map(|line| above(&line)).max().unwrap();
         let places: Vec<u32> = self
             .currencies
             .iter()
             .copied()
-            .filter(|&c| c != i && self.economy.client(c).depth == depth)
+            .filter(|&c| {
+                let line = self.model.line(c);
+                !line.contains(&i) && line.len() + 1 + height <= CURRENCY_DEPTH_MAX
+            })
             .collect();
         let runs = self
             .running
@@ -528,10 +544,10 @@ impl History {
     }
 
     fn retire_currency(&mut self, s: Step) {
-        let Some(i) = one_of(&self.currencies[1..], s.x) else {
-            return;
-        };
-        if self.model.children(i).next().is_none() {
+        let empty = |&c: &u32| self.model.children(c).next().is_none();
+        let made = self.currencies[ROOTS.len()..].iter().copied();
+        let empty: Vec<u32> = made.filter(empty).collect();
+        if let Some(i) = one_of(&empty, s.x) {
             self.currencies.retain(|&c| c != i);
             self.free(i);
         }
@@ -619,10 +635,9 @@ impl History {
             (c.used_ns, c.young_ns),
             "service of {i}"
         );
-        if i == BASE {
+        if n.parent == 0 {
             return;
         }
-        assert_eq!(self.model.line(i).len(), c.depth as usize, "depth of {i}");
         let mask = self.model.mask(i);
         let state = u8::from(n.active) * ACTIVE + u8::from(mask != 0) * QUEUED;
         assert_eq!(state, c.state, "state of {i}");
@@ -640,6 +655,13 @@ impl History {
             c.active as usize,
             "active of {i}"
         );
+        if self.model.at(i).kind != Kind::Thread {
+            assert_eq!(
+                self.model.children(i).count(),
+                c.older as usize,
+                "clients of {i}"
+            );
+        }
         assert_eq!(self.model.vnow(i) as u64, c.vnow, "vnow of {i}");
         assert!(
             c.sum < c.weight.max(1),

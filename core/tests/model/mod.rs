@@ -5,7 +5,7 @@
 //! below it finds a leaf that does. Quadratic and proud of it.
 
 use std::collections::BTreeMap;
-use tombola_core::{BASE, BEST_EFFORT, Bill, Kind, Rules, Run, draw_exp, limits, mix};
+use tombola_core::{BASE, BEST_EFFORT, Bill, Kind, LIMBO, Rules, Run, draw_exp, limits, mix};
 
 /// A client, as simple as it can be.
 #[derive(Clone, Debug)]
@@ -57,8 +57,10 @@ impl Model {
             clamped: 0,
             arrivals: 0,
         };
-        model.insert(BASE, Kind::Base, 0, 1000);
-        model.insert(BEST_EFFORT, Kind::BestEffort, BASE, 1000);
+        let all = limits::MACHINE_TICKETS;
+        model.insert(BASE, Kind::Base, 0, all);
+        model.insert(BEST_EFFORT, Kind::BestEffort, BASE, all);
+        model.insert(LIMBO, Kind::Limbo, 0, all);
         model
     }
 
@@ -101,7 +103,7 @@ impl Model {
             .map(|(&k, n)| (k, n))
     }
 
-    /// From `i` up to the client of base.
+    /// From `i` up to the client of base, or of limbo.
     pub fn line(&self, mut i: u32) -> Vec<u32> {
         let mut line = Vec::new();
         while self.at(i).parent != 0 {
@@ -215,19 +217,11 @@ impl Model {
     }
 
     pub fn charge(&mut self, i: u32, bill: &Bill) {
-        for (k, depth) in self
-            .line(i)
-            .into_iter()
-            .rev()
-            .zip(1..)
-            .collect::<Vec<_>>()
-            .into_iter()
-            .rev()
-        {
+        for (level, k) in (0..).zip(self.line(i)) {
             let (tickets, parent) = (self.at(k).tickets, self.at(k).parent);
             let alone = self.weight(parent) == tickets;
             let draw = match self.rules.lottery {
-                1 if !alone => i128::from(draw_exp(mix(bill.seed, depth))),
+                1 if !alone => i128::from(draw_exp(mix(bill.seed, level))),
                 _ => 1 << limits::DRAW_SHIFT,
             };
             let used = i128::from(bill.used_ns.min(limits::CHARGE_MAX_NS));
@@ -281,17 +275,30 @@ impl Model {
             .find(|&k| self.at(k).waits.unwrap().0 & mask != 0)
     }
 
-    /// The clients of one currency that `a` and `b` are, or are below.
+    /// Base or limbo, whichever `i` is below.
+    pub fn root(&self, i: u32) -> u32 {
+        self.line(i).last().map_or(i, |&k| self.at(k).parent)
+    }
+
+    pub fn frozen(&self, i: u32) -> bool {
+        self.root(i) == LIMBO
+    }
+
+    /// The clients of one currency that `a` and `b` are, or are below; if there are none, their roots.
     pub fn meet(&self, a: u32, b: u32) -> (u32, u32) {
+        let roots = (self.root(a), self.root(b));
         let (a, b) = (self.line(a), self.line(b));
         let pairs = || a.iter().flat_map(|&x| b.iter().map(move |&y| (x, y)));
         pairs()
             .find(|&(x, y)| self.at(x).parent == self.at(y).parent)
-            .unwrap()
+            .unwrap_or(roots)
     }
 
     pub fn keeps(&self, held: u32, best: u32) -> bool {
         let (b, h) = self.meet(best, held);
+        if self.at(h).parent == 0 {
+            return h != LIMBO;
+        }
         let vnow = self.vnow(self.at(h).parent);
         let late = |k: u32| self.rules.lottery == 0 && self.at(k).pass > vnow;
         (late(h), self.key(h)) <= (late(b), self.key(b))
@@ -306,6 +313,11 @@ impl Model {
         let (w, h) = self.meet(waker, runner);
         if w == h {
             return i128::from(limits::NEVER);
+        }
+        match (self.at(h).parent, h) {
+            (0, LIMBO) => return 0,
+            (0, _) => return i128::from(limits::NEVER),
+            _ => (),
         }
         let (waker, runner, parent) = (self.at(w), self.at(h), self.at(h).parent);
         let (vnow, stands) = (self.vnow(parent), self.projected(h, run));
