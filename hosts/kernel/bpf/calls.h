@@ -5,6 +5,7 @@
  * What they check is the caller's own credentials, as the kernel holds them; nothing that a program passes in is believed.
  */
 #pragma once
+#include "currencies.h"
 #include "people.h"
 #include "state.h"
 
@@ -42,24 +43,54 @@ static __always_inline s64 call_counter(struct tombola_call *call, struct run_qu
 	return 0;
 }
 
+/* May the caller do what only the owner may? */
+static __always_inline bool may_act_for(u32 uid)
+{
+	return uid == caller_uid() || may_nice();
+}
+
+/* Its tickets: none sends it to limbo, any others let it come back. */
+static __always_inline s64 fund(struct tb_queue *q, u32 client, u32 tickets)
+{
+	u64 number = number_of(client);
+	s64 ret;
+
+	if (!tickets)
+		return step_place(number, TB_LIMBO);
+	ret = step_set_tickets(number, tickets);
+	if (!ret && tb_at(q, client)->parent == TB_LIMBO)
+		ret = step_place(number, home_of(client));
+	return ret;
+}
+
 static __always_inline s64 call_base_tickets(struct tombola_call *call, struct run_queue *rq)
 {
-	u32 uid = call->id, *known, user;
-	u64 tickets = call->value;
+	u32 uid = call->id, *known, user, tickets = (u32)call->value;
+	s64 ret;
 
 	if (call->op == TOMBOLA_GET_BASE_TICKETS) {
 		known = bpf_map_lookup_elem(&users, &uid);
-		call->out[0] = known ? tb_at(&rq->economy, *known)->tickets : TOMBOLA_BASE_TICKETS_DEFAULT;
+		call->out[0] = default_base;
+		if (!known)
+			return 0;
+		user = *known;
+		call->out[0] = uid ? tb_at(&rq->economy, user)->tickets : root_base;
+		if (tb_at(&rq->economy, user)->parent == TB_LIMBO)
+			call->out[0] = 0;
 		return 0;
 	}
-	if (tickets < TOMBOLA_BASE_TICKETS_MIN || tickets > TOMBOLA_BASE_TICKETS_MAX)
+	/* Who would freeze herself could not thaw herself again; nobody could thaw anybody if root were frozen. */
+	if (call->value > TOMBOLA_BASE_TICKETS_MAX || (tickets < TOMBOLA_BASE_TICKETS_MIN && (tickets || !uid)))
 		return -ERANGE;
-	if (!may_nice() && (uid != caller_uid() || tickets > TOMBOLA_BASE_TICKETS_DEFAULT))
+	if (!may_nice() && (uid != caller_uid() || tickets > default_base || !tickets))
 		return -EPERM;
 	user = user_of(uid);
 	if (!user)
 		return -ENOSPC;
-	return step_set_tickets(0, user, 0, (u32)tickets);
+	ret = fund(&rq->economy, user, tickets);
+	if (!ret && !uid)
+		root_base = tickets;
+	return ret;
 }
 
 /* The client of the process that pid belongs to. Its first thread may have ended before the others. */
@@ -73,80 +104,359 @@ static __always_inline u32 process_by(struct task *t, struct tb_queue *q, u32 tg
 	return known ? *known : TB_NONE;
 }
 
+static __always_inline s64 get_of_process(struct tombola_call *call, struct tb_queue *q, u32 client)
+{
+	struct seat *seat = seat_of(client);
+	struct tb_client *c = tb_at(q, client);
+
+	switch (call->op) {
+	case TOMBOLA_GET_TICKETS:
+		call->out[0] = c->parent == TB_LIMBO ? 0 : c->tickets;
+		break;
+	case TOMBOLA_GET_WINS:
+		call->out[0] = seat->wins;
+		break;
+	default:
+		for (u32 i = 0; i < TOMBOLA_QUANTUM_PARTS; i++)
+			call->out[i] = seat->left[i];
+	}
+	return 0;
+}
+
+/* Of somebody else's currency one does not even learn that it is there. */
+static __always_inline u32 own_currency(struct tb_queue *q, u64 number)
+{
+	u32 client = client_of(q, number);
+
+	return tb_at(q, client)->kind == TB_KIND_CURRENCY && may_act_for(seat_of(client)->id) ? client : TB_NONE;
+}
+
+/* Where a call says a client is to be: in a currency, or by 0 in the money of the user `uid`. */
+static __always_inline u32 destination(struct tb_queue *q, u64 number, u32 uid)
+{
+	return number ? own_currency(q, number) : user_of(uid);
+}
+
+static __always_inline s64 call_reserve(struct tombola_call *call, struct tb_queue *q, u32 client)
+{
+	u64 share = call->value, cpus = tombola_config.online_cpus;
+	u32 tickets, reservation;
+	s64 ret;
+
+	if (!may_nice())
+		return -EPERM;
+	if (share > cpus * TOMBOLA_SHARE_ONE)
+		return -ERANGE;
+	if (!share)
+		return is_away(q, client) ? step_place(number_of(client), home_of(client)) : 0;
+	/* Of the machine, rounded up; exact where CPUs are few. */
+	tickets = (u32)((share * TB_MACHINE_TICKETS / TOMBOLA_SHARE_ONE + cpus - 1) / (cpus ? cpus : 1));
+	ret = step_reserve(number_of(client), tickets);
+	if (ret == -EBUSY)
+		call->out[0] = unreserved(q) * TOMBOLA_SHARE_ONE * cpus / TB_MACHINE_TICKETS;
+	if (ret < 0)
+		return ret;
+	reservation = (u32)ret;
+	ret = step_place(number_of(client), reservation);
+	if (ret)
+		step_vacate(reservation);
+	return ret;
+}
+
+static __always_inline s64 move_process(struct tombola_call *call, struct tb_queue *q, u32 client)
+{
+	u32 to = destination(q, call->currency, seat_of(client)->uid);
+
+	return to ? step_shift(number_of(client), number_of(to), 0) : -ENOENT;
+}
+
 static __always_inline s64 call_process(struct tombola_call *call, struct run_queue *rq, struct task_struct *p)
 {
 	u32 client = process_by(task_find(p), &rq->economy, (u32)p->tgid);
-	struct seat *seat = seat_of(client);
-	u64 tickets = call->value;
 
 	if (!client)
 		return -ESRCH;
-	switch (call->op) {
-	case TOMBOLA_GET_TICKETS:
-		call->out[0] = tb_at(&rq->economy, client)->tickets;
-		return 0;
-	case TOMBOLA_GET_WINS:
-		call->out[0] = seat->wins;
-		return 0;
-	case TOMBOLA_GET_QUANTUM_USE:
-		for (u32 i = 0; i < TOMBOLA_QUANTUM_PARTS; i++)
-			call->out[i] = seat->left[i];
-		return 0;
-	}
-	if (tickets < TOMBOLA_TICKETS_MIN || tickets > TOMBOLA_TICKETS_MAX)
+	if (call->op == TOMBOLA_GET_TICKETS || call->op == TOMBOLA_GET_WINS || call->op == TOMBOLA_GET_QUANTUM_USE)
+		return get_of_process(call, &rq->economy, client);
+	if (call->op == TOMBOLA_RESERVE)
+		return call_reserve(call, &rq->economy, client);
+	/* The first process must not wait for anybody: without it nobody comes to an end. */
+	if (call->op == TOMBOLA_SET_TICKETS && (call->value > TOMBOLA_TICKETS_MAX || (!call->value && p->tgid == 1)))
 		return -ERANGE;
 	if (!may_nice() && p->cred->uid.val != caller_uid() && p->cred->euid.val != caller_uid())
 		return -EPERM;
-	return step_set_tickets(0, client, (u32)p->tgid, (u32)tickets);
+	if (call->op == TOMBOLA_MOVE_PROCESS)
+		return move_process(call, &rq->economy, client);
+	return fund(&rq->economy, client, (u32)call->value);
+}
+
+/* Letters, digits, '_', '.' and '-', not first; filled up with NULs, of which there is one at least. */
+static __noinline bool is_name(const struct currency_name *of)
+{
+	u32 ended = 0;
+
+	for (u32 i = 0; i < TOMBOLA_NAME; i++) {
+		char c = of->name[i];
+		bool letter = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_' || c == '.';
+
+		if (!c)
+			ended = 1;
+		else if (ended || !(letter || (c == '-' && i)))
+			return false;
+	}
+	return ended && of->name[0];
+}
+
+static __always_inline s64 make_currency(struct tombola_call *call, struct tb_queue *q, const struct currency_name *key)
+{
+	u32 inside, made, user = user_of(call->id);
+	s64 ret = -EEXIST;
+
+	if (!user)
+		return -ENOSPC;
+	inside = call->currency ? own_currency(q, call->currency) : user;
+	if (!inside)
+		return -ENOENT;
+	if (seat_of(inside)->id != call->id)
+		return -EXDEV;
+	if (seat_of(user)->made >= TOMBOLA_CURRENCIES_MAX)
+		return -ENOSPC;
+	if (look_nested(inside) >= TB_NESTED_MAX)
+		return -E2BIG;
+	made = step_make(0, number_of(inside), (u32)call->value, call->id);
+	if (!made)
+		return -ENOSPC;
+	__builtin_memcpy(seat_of(made)->name, key->name, TOMBOLA_NAME);
+	call->out[0] = number_of(made);
+	if (!bpf_map_update_elem(&currencies, key, &made, BPF_NOEXIST)) {
+		__sync_fetch_and_add(&seat_of(user)->made, 1);
+		return 0;
+	}
+	step_free(0, made);
+	return ret;
+}
+
+static __always_inline s64 retire_currency(struct tb_queue *q, u32 client)
+{
+	struct currency_name key = { .uid = seat_of(client)->id };
+	u64 number = number_of(client), to = number_of(around(q, client));
+	u32 *known, user = user_of(key.uid);
+
+	if (!(u32)to)
+		to = number_of(user);
+	look_for_fallers(TB_LIMBO, number, to);
+	__builtin_memcpy(key.name, seat_of(client)->name, TOMBOLA_NAME);
+	if (!step_retire(number))
+		return -EAGAIN;
+	known = bpf_map_lookup_elem(&currencies, &key);
+	if (known && *known == client)
+		bpf_map_delete_elem(&currencies, &key);
+	__sync_fetch_and_sub(&seat_of(user)->made, 1);
+	return 0;
+}
+
+static __always_inline s64 move_currency(struct tombola_call *call, struct tb_queue *q, u32 client)
+{
+	u32 seen = *(volatile u32 *)&structure, to = destination(q, call->value, seat_of(client)->id);
+
+	if (!to)
+		return -ENOENT;
+	if (seat_of(to)->id != seat_of(client)->id)
+		return -EXDEV;
+	if (look_inside(to, client))
+		return -ELOOP;
+	if (look_nested(to) + look_for_height(TB_LIMBO, client) > TB_NESTED_MAX)
+		return -E2BIG;
+	return step_shift(number_of(client), number_of(to), seen);
+}
+
+static __always_inline s64 find_currency(struct tombola_call *call, struct tb_queue *q, const struct currency_name *key)
+{
+	u32 *known = bpf_map_lookup_elem(&currencies, key);
+
+	if (!known)
+		return -ENOENT;
+	call->out[0] = number_of(*known);
+	call->out[1] = tb_at(q, *known)->parent == TB_LIMBO ? 0 : tb_at(q, *known)->tickets;
+	return 0;
+}
+
+static __always_inline s64 call_currency(struct tombola_call *call, struct run_queue *rq)
+{
+	struct tb_queue *q = &rq->economy;
+	struct currency_name key = { .uid = call->id };
+	u32 client;
+
+	if (call->op == TOMBOLA_MAKE_CURRENCY || call->op == TOMBOLA_FIND_CURRENCY) {
+		__builtin_memcpy(key.name, call->name, TOMBOLA_NAME);
+		if (!is_name(&key))
+			return -EINVAL;
+		if (!may_act_for(call->id))
+			return -EPERM;
+		if (call->op == TOMBOLA_FIND_CURRENCY)
+			return find_currency(call, q, &key);
+		if (call->value < TOMBOLA_TICKETS_MIN || call->value > TOMBOLA_TICKETS_MAX)
+			return -ERANGE;
+		return make_currency(call, q, &key);
+	}
+	client = own_currency(q, call->currency);
+	if (!client)
+		return -ENOENT;
+	switch (call->op) {
+	case TOMBOLA_FUND_CURRENCY:
+		if (call->value > TOMBOLA_TICKETS_MAX)
+			return -ERANGE;
+		return fund(q, client, (u32)call->value);
+	case TOMBOLA_MOVE_CURRENCY:
+		return move_currency(call, q, client);
+	case TOMBOLA_RESERVE:
+		return call_reserve(call, q, client);
+	default:
+		return retire_currency(q, client);
+	}
+}
+
+/* What holds for the whole machine. */
+static __always_inline s64 call_machine(struct tombola_call *call, struct run_queue *rq)
+{
+	u64 cpus = tombola_config.online_cpus, value = call->value;
+
+	if (call->op == TOMBOLA_GET_RESERVED) {
+		call->out[TOMBOLA_RESERVED_MACHINE] = cpus * TOMBOLA_SHARE_ONE;
+		call->out[TOMBOLA_RESERVED_ALL] = reserved * cpus * TOMBOLA_SHARE_ONE / TB_MACHINE_TICKETS;
+		call->out[TOMBOLA_RESERVED_FLOOR] =
+			tb_at(&rq->economy, TB_BEST_EFFORT)->tickets * cpus * TOMBOLA_SHARE_ONE / TB_MACHINE_TICKETS;
+		call->out[TOMBOLA_RESERVED_ROOT] = root_share;
+		call->out[TOMBOLA_RESERVED_DEFAULT] = default_base;
+		return 0;
+	}
+	if (!may_nice())
+		return -EPERM;
+	switch (call->op) {
+	case TOMBOLA_SET_FLOOR:
+		return value < 1 || value > TOMBOLA_SHARE_ONE ? -ERANGE : step_set_floor((u32)value);
+	case TOMBOLA_SET_ROOT:
+		if (value > TOMBOLA_ROOT_MAX)
+			return -ERANGE;
+		root_share = (u32)value;
+		return 0;
+	default:
+		if (value < TOMBOLA_BASE_TICKETS_MIN || value > TOMBOLA_BASE_TICKETS_MAX)
+			return -ERANGE;
+		default_base = (u32)value;
+		return 0;
+	}
+}
+
+/* What kind of thing a call is about. */
+enum subject { ABOUT_NOTHING, ABOUT_INFO, ABOUT_COUNTER, ABOUT_USER, ABOUT_PROCESS, ABOUT_CURRENCY, ABOUT_MACHINE };
+
+static __always_inline enum subject subject_of(const struct tombola_call *call)
+{
+	switch (call->op) {
+	case TOMBOLA_INFO:
+		return ABOUT_INFO;
+	case TOMBOLA_GET_COUNTER:
+		return ABOUT_COUNTER;
+	case TOMBOLA_GET_BASE_TICKETS:
+	case TOMBOLA_SET_BASE_TICKETS:
+		return ABOUT_USER;
+	case TOMBOLA_GET_TICKETS:
+	case TOMBOLA_SET_TICKETS:
+	case TOMBOLA_GET_WINS:
+	case TOMBOLA_GET_QUANTUM_USE:
+	case TOMBOLA_MOVE_PROCESS:
+		return ABOUT_PROCESS;
+	case TOMBOLA_RESERVE:
+		return call->currency ? ABOUT_CURRENCY : ABOUT_PROCESS;
+	case TOMBOLA_FIND_CURRENCY:
+	case TOMBOLA_MAKE_CURRENCY:
+	case TOMBOLA_FUND_CURRENCY:
+	case TOMBOLA_MOVE_CURRENCY:
+	case TOMBOLA_RETIRE_CURRENCY:
+		return ABOUT_CURRENCY;
+	case TOMBOLA_GET_RESERVED:
+	case TOMBOLA_SET_FLOOR:
+	case TOMBOLA_SET_ROOT:
+	case TOMBOLA_SET_DEFAULT:
+		return ABOUT_MACHINE;
+	default:
+		return ABOUT_NOTHING;
+	}
+}
+
+/* Fields that an operation has no use for must be zero, so that they may mean something one day. */
+static __always_inline bool is_tidy(const struct tombola_call *call)
+{
+	u32 op = call->op;
+	bool value = op == TOMBOLA_SET_TICKETS || op == TOMBOLA_SET_BASE_TICKETS || op == TOMBOLA_MAKE_CURRENCY ||
+		     op == TOMBOLA_FUND_CURRENCY || op == TOMBOLA_MOVE_CURRENCY || op == TOMBOLA_RESERVE || op >= TOMBOLA_SET_FLOOR;
+	bool currency = op >= TOMBOLA_MAKE_CURRENCY && op <= TOMBOLA_RESERVE;
+	bool name = op == TOMBOLA_FIND_CURRENCY || op == TOMBOLA_MAKE_CURRENCY;
+
+	return (value || !call->value) && (currency || !call->currency) && (name || !call->name[0]);
 }
 
 SEC("syscall")
 int tombola_call(struct tombola_call *call)
 {
 	struct run_queue *rq = queue_of(0);
-	struct task_struct *p;
+	enum subject subject = subject_of(call);
+	struct task_struct *p = 0;
 	s64 ret;
 
 	if (!rq || !running)
 		return -ENODEV;
-	if (call->op != TOMBOLA_SET_TICKETS && call->op != TOMBOLA_SET_BASE_TICKETS && call->value)
-		return -EINVAL;
-	switch (call->op) {
-	case TOMBOLA_INFO:
-		return (int)call_info(call, rq);
-	case TOMBOLA_GET_COUNTER:
-		return (int)call_counter(call, rq);
-	case TOMBOLA_GET_BASE_TICKETS:
-	case TOMBOLA_SET_BASE_TICKETS:
-		bpf_rcu_read_lock();
-		ret = call_base_tickets(call, rq);
-		bpf_rcu_read_unlock();
-		return (int)ret;
-	case TOMBOLA_GET_TICKETS:
-	case TOMBOLA_SET_TICKETS:
-	case TOMBOLA_GET_WINS:
-	case TOMBOLA_GET_QUANTUM_USE:
-		break;
-	default:
+	if (subject == ABOUT_NOTHING)
 		return -ENOSYS;
+	if (!is_tidy(call))
+		return -EINVAL;
+	if (subject == ABOUT_INFO)
+		return (int)call_info(call, rq);
+	if (subject == ABOUT_COUNTER)
+		return (int)call_counter(call, rq);
+	if (subject == ABOUT_PROCESS) {
+		p = bpf_task_from_vpid((s32)call->id);
+		if (!p)
+			return -ESRCH;
 	}
-	p = bpf_task_from_vpid((s32)call->id);
-	if (!p)
-		return -ESRCH;
 	bpf_rcu_read_lock();
-	ret = call_process(call, rq, p);
+	if (p)
+		ret = call_process(call, rq, p);
+	else if (subject == ABOUT_USER)
+		ret = call_base_tickets(call, rq);
+	else if (subject == ABOUT_CURRENCY)
+		ret = call_currency(call, rq);
+	else
+		ret = call_machine(call, rq);
 	bpf_rcu_read_unlock();
-	bpf_task_release(p);
+	if (p)
+		bpf_task_release(p);
 	return (int)ret;
 }
 
-/* The first client in use from i on; TB_NONE, which counts as free itself, at the end. */
+/* Who else but the owner may see what is in a currency? */
+static __noinline bool is_visible(struct tb_queue *q, u32 i)
+{
+	if (may_nice())
+		return true;
+	tb_loop(TB_DEPTH) {
+		if (!i)
+			break;
+		if (tb_at(q, i)->kind == TB_KIND_CURRENCY && seat_of(i)->id != caller_uid())
+			break;
+		i = tb_at(q, i)->parent;
+	}
+	return !i;
+}
+
+/* The first client in use from i on that the caller may see; TB_NONE, which counts as free itself, at the end. */
 static __noinline u32 used_from(struct tb_queue *q, u32 i)
 {
 	tb_loop(TB_CLIENTS) {
 		if (i >= q->fresh)
 			return TB_NONE;
-		if (tb_at(q, i)->kind != TB_KIND_FREE)
+		if (tb_at(q, i)->kind != TB_KIND_FREE && is_visible(q, i))
 			break;
 		i++;
 	}
@@ -169,7 +479,10 @@ static __always_inline void describe(struct tombola_node *node, struct tb_queue 
 	node->used_ns = c->used_ns;
 	node->wins = seat->wins;
 	node->weight = c->weight;
-	node->reserved = 0;
+	node->number = number_of(i);
+	/* Word by word: kernels before 7 take constant offsets only. */
+	for (u32 k = 0; k < TOMBOLA_NAME / sizeof(u64); k++)
+		((u64 *)node->name)[k] = ((u64 *)seat->name)[k] & (0 - (u64)(c->kind == TB_KIND_CURRENCY));
 }
 
 /*

@@ -39,9 +39,26 @@ enum { BPF_F_NO_PREALLOC = 1 };
 enum { BPF_LOCAL_STORAGE_GET_F_CREATE = 1 };
 enum { BPF_F_TIMER_CPU_PIN = 2 };
 enum { CLOCK_MONOTONIC = 1 };
-enum { EPERM = 1, ESRCH = 3, ENOMEM = 12, ENODEV = 19, EINVAL = 22, ENOSPC = 28, ERANGE = 34, ENOSYS = 38 };
+enum {
+	EPERM = 1,
+	ENOENT = 2,
+	ESRCH = 3,
+	E2BIG = 7,
+	EAGAIN = 11,
+	ENOMEM = 12,
+	EBUSY = 16,
+	EEXIST = 17,
+	EXDEV = 18,
+	ENODEV = 19,
+	EINVAL = 22,
+	ENOSPC = 28,
+	ERANGE = 34,
+	ENOSYS = 38,
+	ELOOP = 40,
+};
 enum { PF_EXITING = 0x00000004, PF_KTHREAD = 0x00200000 };
 enum { CAP_SYS_NICE = 23 };
+enum { SIGNAL_GROUP_EXIT = 0x00000004 };
 
 struct bpf_spin_lock {
 	__u32 val;
@@ -87,6 +104,10 @@ struct sched_ext_entity {
 	u64 dsq_vtime;
 };
 
+struct signal_struct {
+	unsigned int flags;
+};
+
 struct task_struct {
 	unsigned int flags;
 	struct sched_entity se;
@@ -100,6 +121,7 @@ struct task_struct {
 	struct task_struct *real_parent;
 	struct task_struct *group_leader;
 	const struct cred *cred;
+	struct signal_struct *signal;
 };
 
 struct scx_init_task_args {
@@ -139,6 +161,9 @@ struct sched_ext_ops {
 	u32 timeout_ms;
 	char name[128];
 };
+
+/* Part of sched_ext's interface: who has nobody to give way to is enqueued all the same, at its slice's end. */
+enum { SCX_OPS_ENQ_LAST = 1 << 1 };
 
 /* Values are the kernel's own, read from its BTF at load; the numbers here only make the enums complete. */
 enum scx_enq_flags { SCX_ENQ_WAKEUP = 1, SCX_ENQ_PREEMPT = 2 };

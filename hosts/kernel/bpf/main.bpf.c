@@ -36,10 +36,12 @@ struct {
 
 s32 BPF_STRUCT_OPS(tombola_select_cpu, struct task_struct *p, s32 prev_cpu, u64 wake_flags)
 {
+	struct run_queue *rq = queue_of(0);
+	struct task *t = task_of(p);
 	bool idle = false;
 	s32 cpu = select_cpu(p, prev_cpu, wake_flags, &idle);
 
-	if (idle)
+	if (idle && rq && !tb_frozen(&rq->economy, t->client))
 		scx_bpf_dsq_insert(p, TB_DSQ_LOCAL, tombola_config.rules.quantum_ns, 0);
 	return cpu;
 }
@@ -178,7 +180,10 @@ void BPF_STRUCT_OPS(tombola_dispatch, s32 cpu, struct task_struct *prev)
 	if (!winner)
 		return;
 	waiting = rq->economy.waiting + (held && winner != held);
-	slice_ns = drawn & DRAW_OVERDUE ? SLICE_OVERDUE_NS : slice_for(&rq->economy, winner, waiting);
+	if (drawn & DRAW_OVERDUE)
+		slice_ns = drawn & DRAW_FROZEN ? SLICE_MIN_NS : SLICE_OVERDUE_NS;
+	else
+		slice_ns = slice_for(&rq->economy, winner, waiting);
 	settle_bill(0, winner, 0, precharge_ns(slice_ns));
 	if (lone_slices && waiting && held && slice_is_over(cpu_of(cpu), now))
 		slices_share(now);
@@ -310,13 +315,27 @@ s32 BPF_STRUCT_OPS_SLEEPABLE(tombola_init)
 {
 	struct run_queue *rq = queue_of(0);
 
+	int ret;
+
 	if (!rq)
 		return -EINVAL;
 	bpf_spin_lock(&rq->lock);
-	tb_queue_init(&rq->economy);
+	tb_queue_init(&rq->economy, TOMBOLA_FLOOR_DEFAULT);
 	bpf_spin_unlock(&rq->lock);
-	running = 1;
-	return slice_timers_init();
+	root_client = user_of(0);
+	ret = slice_timers_init();
+	if (!ret)
+		ret = vigil_init();
+	running = !ret;
+	return ret;
+}
+
+/* Not of sched_ext: the kernel tells of each signal that is sent. */
+SEC("tp_btf/signal_generate")
+int BPF_PROG(tombola_signalled, int sig, void *info, struct task_struct *p)
+{
+	thaw_to_die(p, task_find(p));
+	return 0;
 }
 
 void BPF_STRUCT_OPS(tombola_exit_op, struct scx_exit_info *info)
@@ -343,6 +362,8 @@ struct sched_ext_ops tombola_ops = {
 	.cpu_offline = (void *)tombola_cpu_offline,
 	.init = (void *)tombola_init,
 	.exit = (void *)tombola_exit_op,
+	/* A frozen thread does not go on because nobody else wants to. */
+	.flags = SCX_OPS_ENQ_LAST,
 	.timeout_ms = 30000,
 	.name = "tombola",
 };

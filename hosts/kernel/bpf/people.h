@@ -2,7 +2,7 @@
 /*
  * Who there is: users, processes and threads come, change sides and go.
  *
- *   thread of a new process   a leaf beside its parent's, in its user's currency, with the tickets of the parent's process
+ *   thread of a new process   a leaf beside its parent's process, in the same currency, with as many tickets
  *   second thread             its process becomes a currency in the leaf's place, both threads are leaves in it
  *   setuid                    seen when the run is settled: the thread, or its process, moves to the other user
  *   exit                      the parent answers for the service that a mere errand consumed (economy.h, Forking)
@@ -18,32 +18,50 @@ static __always_inline u32 uid_of(struct task_struct *p)
 	return cred ? cred->uid.val : 0;
 }
 
-static __always_inline void seat_init(u32 client, u32 id, u32 tgid, u32 members)
+static __always_inline struct seat *seat_init(u32 client, u32 id, u32 tgid, u32 uid)
 {
 	struct seat *seat = seat_of(client);
+	u32 serial = seat->serial + 1;
 
 	__builtin_memset(seat, 0, sizeof(*seat));
+	seat->serial = serial;
 	seat->id = id;
 	seat->tgid = tgid;
-	seat->members = members;
+	seat->uid = uid;
+	return seat;
 }
 
 /* The currency of a user, made when the uid is first seen. Two CPUs may see it at once: the loser gives its own back. */
-static __noinline u32 user_of(u32 uid)
+__noinline u32 user_of(u32 uid)
 {
 	u32 *known = bpf_map_lookup_elem(&users, &uid), made;
 
 	if (known)
 		return *known;
-	made = step_new(0, TB_KIND_USER, TB_BEST_EFFORT, TB_BASE_TICKETS_DEFAULT);
+	made = step_new(0, TB_KIND_USER, TB_BEST_EFFORT, default_base);
 	if (!made)
 		return TB_NONE;
-	seat_init(made, uid, 0, 0);
+	seat_init(made, uid, 0, uid);
 	if (!bpf_map_update_elem(&users, &uid, &made, BPF_NOEXIST))
 		return made;
 	step_free(0, made);
 	known = bpf_map_lookup_elem(&users, &uid);
 	return known ? *known : TB_NONE;
+}
+
+/* Where a client in limbo or with a reservation belongs. */
+__noinline u32 home_of(u32 client)
+{
+	struct run_queue *rq = queue_of(0);
+	struct seat *seat = seat_of(client);
+	u32 home;
+	u8 kind;
+
+	if (!rq || tb_at(&rq->economy, client)->kind == TB_KIND_USER)
+		return TB_BEST_EFFORT;
+	home = client_of(&rq->economy, seat->home);
+	kind = tb_at(&rq->economy, home)->kind;
+	return kind == TB_KIND_USER || kind == TB_KIND_CURRENCY ? home : user_of(seat->uid);
 }
 
 /* The process of `leaf`, its only thread, becomes a currency, with the leaf in it. */
@@ -61,7 +79,8 @@ static __always_inline u32 process_from(u32 queue, u32 leaf, u32 tgid)
 	process = step_new(queue, TB_KIND_PROCESS, c->parent, c->tickets);
 	if (!process)
 		return TB_NONE;
-	seat_init(process, tgid, tgid, 1);
+	seat_init(process, tgid, tgid, seat->uid);
+	seat_of(process)->home = seat->home;
 	seat_of(process)->wins = seat->wins;
 	__builtin_memcpy(seat_of(process)->left, seat->left, sizeof(seat->left));
 	settle_bill(queue, leaf, 0, 0);
@@ -71,18 +90,18 @@ static __always_inline u32 process_from(u32 queue, u32 leaf, u32 tgid)
 	made->used_ns = c->used_ns;
 	bpf_spin_unlock(&rq->lock);
 	step_move(queue, leaf, process);
-	step_set_tickets(queue, leaf, tgid, TB_TICKETS_DEFAULT);
+	step_set_tickets(number_of(leaf), TB_TICKETS_DEFAULT);
 	settle_bill(queue, leaf, 0, precharged);
 	return process;
 }
 
-/* Where a new thread of p's belongs, given a thread that was there before: its process as a currency, or its user. */
-static __always_inline u32 parent_for(struct task_struct *p, struct task *before)
+/* The currency of p's threads, given one that was there before. TB_NONE: p is the first, or there is no place left. */
+static __always_inline u32 process_for(struct task_struct *p, struct task *before)
 {
-	u32 tgid = (u32)p->tgid, uid = uid_of(p), *known, process = TB_NONE;
+	u32 tgid = (u32)p->tgid, *known, process = TB_NONE;
 
 	if (p->tgid == p->pid)
-		return user_of(uid);
+		return TB_NONE;
 	known = bpf_map_lookup_elem(&processes, &tgid);
 	if (known)
 		return *known;
@@ -91,7 +110,7 @@ static __always_inline u32 parent_for(struct task_struct *p, struct task *before
 		if (process && !bpf_map_update_elem(&processes, &tgid, &process, BPF_NOEXIST))
 			__sync_fetch_and_add(&nr_processes, 1);
 	}
-	return process ? process : user_of(uid);
+	return process;
 }
 
 /* A thread comes, forked by `forker` if that is ours, or found when the scheduler began. Its leaf, if there is place for it. */
@@ -99,13 +118,19 @@ static __always_inline u32 arrive(struct task_struct *p, struct task *forker, st
 {
 	struct run_queue *rq = queue_of(0);
 	struct tb_run run = {};
-	struct seat *forking;
-	u32 parent = parent_for(p, before), leaf, tickets = TB_TICKETS_DEFAULT, of_forker = forker->client;
+	struct seat *forking, *seat;
+	u32 parent = process_for(p, before), leaf, tickets = TB_TICKETS_DEFAULT, of_forker = forker->client, beside;
+	u32 uid = uid_of(p);
+	u64 home = 0;
 	struct task *t;
 
-	if (rq && !parent && of_forker)
-		parent = tb_at(&rq->economy, process_of(&rq->economy, of_forker))->parent; /* no room for another user */
-	if (!rq || !parent) {
+	/* One load for both would be of two kinds of memory, which the verifier refuses. */
+	asm volatile("" : "+r"(uid));
+	if (of_forker)
+		uid = forker->uid;
+	if (!parent && !of_forker)
+		parent = user_of(uid);
+	if (!rq || (!parent && !of_forker)) {
 		count(TOMBOLA_COUNT_FULL);
 		return TB_NONE;
 	}
@@ -118,28 +143,29 @@ static __always_inline u32 arrive(struct task_struct *p, struct task *forker, st
 		}
 	}
 	bpf_spin_lock(&rq->lock);
-	if (of_forker && tb_at(&rq->economy, parent)->kind == TB_KIND_USER)
-		tickets = tb_at(&rq->economy, process_of(&rq->economy, of_forker))->tickets;
+	beside = process_of(&rq->economy, of_forker);
+	forking = seat_of(beside);
+	if (!parent) {
+		parent = tb_at(&rq->economy, beside)->parent;
+		tickets = tb_at(&rq->economy, beside)->tickets;
+		home = forking->home;
+	}
 	leaf = tb_new(&rq->economy, TB_KIND_THREAD, parent, tickets);
-	if (leaf) {
-		if (tb_at(&rq->economy, parent)->kind == TB_KIND_PROCESS)
-			seat_of(parent)->members++;
-		if (of_forker) {
-			tb_born(&rq->economy, leaf, of_forker, &run);
-			forking = seat_of(process_of(&rq->economy, of_forker));
-			forking->child = leaf;
-			forking->child_tid = (u32)p->pid;
-		}
+	if (leaf && of_forker) {
+		tb_born(&rq->economy, leaf, of_forker, &run);
+		forking->child = leaf;
+		forking->child_tid = (u32)p->pid;
 	}
 	bpf_spin_unlock(&rq->lock);
 	if (!leaf) {
 		count(TOMBOLA_COUNT_FULL);
 		return TB_NONE;
 	}
-	seat_init(leaf, (u32)p->pid, (u32)p->tgid, 0);
+	seat = seat_init(leaf, (u32)p->pid, (u32)p->tgid, uid);
+	seat->home = home;
 	t = task_at(leaf);
 	t->queue = 0;
-	t->uid = uid_of(p);
+	t->uid = uid; /* if the forker has just become another's, its child is found out with it */
 	t->tgid = (u32)p->tgid;
 	t->exec_ns = p->se.sum_exec_runtime;
 	t->sliced_ns = 0;
@@ -148,13 +174,14 @@ static __always_inline u32 arrive(struct task_struct *p, struct task *forker, st
 }
 
 /*
- * p, just settled, may have changed its uid meanwhile: it goes to the other user, and its process's other threads with it. What
- * those of them that run now were charged in advance stays with the old one, a quantum each, and is given back to the new one.
+ * p, just settled, may have changed its uid meanwhile: it goes to the other user, and its process's other threads with it. A
+ * reservation it keeps, and frozen it stays.
  */
 static __always_inline void rehome(struct task_struct *p, struct task *t)
 {
 	struct run_queue *rq = queue_of(t->queue);
-	u32 uid = uid_of(p), user;
+	u32 uid = uid_of(p), user, process;
+	u8 kind;
 
 	if (t->uid == uid)
 		return;
@@ -163,7 +190,24 @@ static __always_inline void rehome(struct task_struct *p, struct task *t)
 		return;
 	t->uid = uid;
 	count(TOMBOLA_COUNT_REHOMED);
-	step_move(t->queue, process_of(&rq->economy, t->client), user);
+	process = process_of(&rq->economy, t->client);
+	seat_of(process)->uid = uid;
+	kind = tb_at(&rq->economy, tb_at(&rq->economy, process)->parent)->kind;
+	if (kind == TB_KIND_RESERVATION || kind == TB_KIND_LIMBO)
+		seat_of(process)->home = number_of(user);
+	else
+		step_move(t->queue, process, user);
+}
+
+/* A frozen thread is killed: it ends at root's expense. */
+static __always_inline void thaw_to_die(struct task_struct *p, struct task *t)
+{
+	struct run_queue *rq = queue_of(t->queue);
+	struct signal_struct *signal = p->signal;
+
+	if (!rq || !t->client || !signal || !(signal->flags & SIGNAL_GROUP_EXIT) || !tb_frozen(&rq->economy, t->client))
+		return;
+	step_move(t->queue, process_of(&rq->economy, t->client), root_client);
 }
 
 /*
@@ -180,7 +224,7 @@ static __always_inline void bequeath(struct task *t, u32 parent)
 		return;
 	process = process_of(&rq->economy, t->client);
 	seat = seat_of(process);
-	if (process != t->client && seat->members > 1)
+	if (process != t->client && tb_at(&rq->economy, process)->clients > 1)
 		return;
 	if (seat->child && seat_of(seat->child)->id == seat->child_tid &&
 	    tb_at(&rq->economy, seat->child)->kind == TB_KIND_THREAD)
@@ -193,7 +237,7 @@ static __always_inline void bequeath(struct task *t, u32 parent)
 static __always_inline void depart(struct task *t)
 {
 	struct run_queue *rq = queue_of(t->queue);
-	u32 leaf = t->client, process, last = 0, tgid = t->tgid;
+	u32 leaf = t->client, process, parent, last = 0, tgid = t->tgid;
 
 	if (!rq || !leaf)
 		return;
@@ -202,10 +246,13 @@ static __always_inline void depart(struct task *t)
 	step_leave(t->queue, leaf);
 	bpf_spin_lock(&rq->lock);
 	process = process_of(&rq->economy, leaf);
-	if (process != leaf)
-		last = --seat_of(process)->members == 0;
+	parent = tb_at(&rq->economy, leaf)->parent;
 	seat_of(leaf)->tgid = 0;
 	tb_free(&rq->economy, leaf);
+	if (process != leaf)
+		last = tb_at(&rq->economy, process)->clients == 0;
+	else
+		vacate(&rq->economy, parent);
 	bpf_spin_unlock(&rq->lock);
 	if (!last)
 		return;

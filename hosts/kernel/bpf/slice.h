@@ -44,7 +44,7 @@ static __noinline u32 slice_halvings(struct tb_queue *q, u32 leaf)
 		struct tb_client *c = tb_at(q, leaf), *p = tb_at(q, c->parent);
 		u64 beside_mean = (u64)c->tickets * p->active;
 
-		if (leaf == TB_BEST_EFFORT || halvings == SLICE_HALVINGS_MAX)
+		if (!c->parent || halvings == SLICE_HALVINGS_MAX)
 			break;
 		if (beside_mean * 2 <= p->weight)
 			halvings = beside_mean * 4 <= p->weight ? 2 : 1;
@@ -120,6 +120,44 @@ static __always_inline void slice_timer_wind(s32 cpu, struct cpu *c, u64 now)
 	c->timer_ns = now + left_ns;
 	c->armed = 1;
 	bpf_timer_start(&timer->timer, left_ns, BPF_F_TIMER_CPU_PIN);
+}
+
+/*
+ * Who is frozen has a turn of the shortest slice each config.patience_ns, or the kernel would call it a stall, and a lock of the
+ * kernel's that it holds would be held for ever. On a CPU where nobody else wants to run, nobody asks: it is made to.
+ */
+static int vigil(void *map, u32 *key, struct slice_timer *value)
+{
+	struct run_queue *rq = queue_of(0);
+
+	bpf_timer_start(&value->timer, tombola_config.patience_ns / 5, 0);
+	if (!rq || !tb_at(&rq->economy, TB_LIMBO)->active)
+		return 0;
+	for (u32 cpu = 0; cpu < NR_CPUS && can_loop; cpu++) {
+		if (cpu >= tombola_config.nr_cpus)
+			break;
+		scx_bpf_kick_cpu((s32)cpu, SCX_KICK_IDLE);
+	}
+	return 0;
+}
+
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, u32);
+	__type(value, struct slice_timer);
+} vigil_timer SEC(".maps");
+
+static __always_inline int vigil_init(void)
+{
+	u32 key = 0;
+	struct slice_timer *timer = bpf_map_lookup_elem(&vigil_timer, &key);
+
+	if (!timer)
+		return -EINVAL;
+	bpf_timer_init(&timer->timer, &vigil_timer, CLOCK_MONOTONIC);
+	bpf_timer_set_callback(&timer->timer, vigil);
+	return (int)bpf_timer_start(&timer->timer, tombola_config.patience_ns / 5, 0);
 }
 
 static __always_inline int slice_timers_init(void)

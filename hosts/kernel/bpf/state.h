@@ -35,11 +35,13 @@
 const volatile struct {
 	struct tb_rules rules;
 	u64 patience_ns;
-	u32 nr_cpus;
+	u32 nr_cpus;     /* that there may be */
+	u32 online_cpus; /* that there are, for shares of one CPU */
 	u32 tick_slices; /* let slices end at the tick, without timers */
 } tombola_config = {
 	.patience_ns = 5000000000,
 	.nr_cpus = 1,
+	.online_cpus = 1,
 };
 
 /* The core takes a plain pointer. The compiler must not see whose, or it would take the values above for the last word. */
@@ -68,12 +70,18 @@ struct {
 struct seat {
 	u64 precharge_ns; /* what the pick of a running leaf charged in advance */
 	u64 wins;
-	u32 left[TOMBOLA_QUANTUM_PARTS];
-	u32 id;      /* uid, tgid or tid */
-	u32 tgid;    /* of a thread */
-	u32 members; /* threads of a process */
+	union {
+		u32 left[TOMBOLA_QUANTUM_PARTS]; /* of a process: how much of its slices was left */
+		char name[TOMBOLA_NAME]; /* of a currency */
+	};
+	u32 serial;  /* how often this seat was taken: clients are used again */
+	u32 id;      /* uid of a user and of a currency's owner, tgid, tid */
+	u32 tgid;    /* of a thread or process */
+	u32 uid;     /* of a process: whose tickets are its own when it is in no other currency */
+	u32 made;    /* of a user: currencies */
+	u64 home;    /* of one in limbo or with a reservation: number of the currency that it comes from */
 	u32 child;   /* the client that it forked last, */
-	u32 child_tid; /* and whose that was: clients are used again */
+	u32 child_tid; /* and whose that was */
 };
 
 struct seat seats[TB_CLIENTS];
@@ -113,6 +121,19 @@ struct {
 	__type(value, u32);
 } processes SEC(".maps");
 
+/* Owner and name -> client. */
+struct currency_name {
+	u32 uid;
+	char name[TOMBOLA_NAME];
+};
+
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(max_entries, TB_CLIENTS);
+	__type(key, struct currency_name);
+	__type(value, u32);
+} currencies SEC(".maps");
+
 struct cpu {
 	u32 leaf;       /* who runs here; TB_NONE: nobody of ours */
 	u32 armed;      /* the timer is running */
@@ -125,6 +146,12 @@ struct cpu cpus[NR_CPUS];
 u32 lone_slices; /* some CPU may have a slice for a thread alone */
 u64 counters[TOMBOLA_COUNTERS];
 u64 nr_processes; /* entries of `processes` */
+u32 root_client; /* root's currency */
+u32 default_base = TB_BASE_TICKETS_DEFAULT; /* base tickets of users who come */
+u32 root_base = TB_BASE_TICKETS_DEFAULT; /* base tickets of root, who may hold more (root_keeps_up) */
+u32 root_share = TOMBOLA_ROOT_DEFAULT;
+u32 reserved; /* tickets of all reservations. Under the lock */
+u32 structure; /* how often currencies were made or moved. Under the lock */
 u32 running; /* 1 between ops.init and ops.exit */
 u32 trace_on SEC(".data.trace"); /* in a map of its own, which `tombola trace` opens and writes */
 
@@ -230,6 +257,21 @@ static __always_inline u64 mask_of(struct task_struct *p)
 	if ((u32)p->nr_cpus_allowed >= tombola_config.nr_cpus || tombola_config.nr_cpus > 64)
 		return ~0ull;
 	return p->cpus_ptr->bits[0];
+}
+
+/* A client's number for user space: never that of another. Of a number, the client; TB_NONE if it is gone. */
+static __always_inline u64 number_of(u32 client)
+{
+	return (u64)seat_of(client)->serial << 32 | client;
+}
+
+static __always_inline u32 client_of(struct tb_queue *q, u64 number)
+{
+	u32 client = (u32)number;
+
+	if (!client || client >= TB_CLIENTS || seat_of(client)->serial != number >> 32)
+		return TB_NONE;
+	return tb_at(q, client)->kind == TB_KIND_FREE ? TB_NONE : client;
 }
 
 /* The client whose tickets are a process's: the leaf itself, or the currency of its threads. Under the lock. */

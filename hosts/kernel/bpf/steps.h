@@ -44,8 +44,9 @@ static __always_inline void settle_bill(u32 queue, u32 leaf, u64 used_ns, u64 ne
 		step_settle(queue, leaf, used_ns, next_ns);
 }
 
-/* A draw out of turn, for who has waited too long. */
+/* A draw out of turn, for who has waited too long; who is frozen has the shortest turn that there is. */
 #define DRAW_OVERDUE (1ull << 32)
+#define DRAW_FROZEN (1ull << 33)
 
 /*
  * Who is to have a CPU of `mask`: `held`, which is settled and could go on, or TB_NONE; or the best of those who wait, who
@@ -60,9 +61,11 @@ __noinline u64 step_draw(u32 queue, u32 held, u64 now, u64 mask)
 	if (!rq)
 		return TB_NONE;
 	bpf_spin_lock(&rq->lock);
+	if (held && tb_frozen(&rq->economy, held))
+		held = TB_NONE;
 	best = tb_overdue(&rq->economy, now, tombola_config.patience_ns, mask);
 	if (best)
-		flags = DRAW_OVERDUE;
+		flags = DRAW_OVERDUE | (tb_frozen(&rq->economy, best) ? DRAW_FROZEN : 0);
 	else
 		best = tb_pick(&rq->economy, RULES, mask);
 	if (held && (!best || (!flags && tb_keeps(&rq->economy, RULES, held, best))))
@@ -102,6 +105,32 @@ static __noinline u32 challenge(struct tb_queue *q, u32 waker, struct cpu *c, u6
 	return CHALLENGE_LATER;
 }
 
+/*
+ * Root's base tickets rise with those of all others who want to run, so that an administrator gets in however many these are:
+ * to root_share of best effort, or as many as arithmetic takes.
+ */
+static __always_inline void root_keeps_up(struct tb_queue *q, u32 leaf)
+{
+	struct tb_client *c, *p = tb_at(q, TB_BEST_EFFORT);
+	u64 others = p->weight, tickets;
+	u32 root = root_client;
+
+	if (task_at(leaf)->uid || !root)
+		return;
+	c = tb_at(q, root);
+	if (c->parent != TB_BEST_EFFORT)
+		return;
+	if (c->state & TB_ACTIVE)
+		others -= c->tickets;
+	tickets = others * root_share / (TOMBOLA_SHARE_ONE - root_share);
+	if (tickets < root_base)
+		tickets = root_base;
+	if (tickets > TB_TICKETS_LIMIT)
+		tickets = TB_TICKETS_LIMIT;
+	if (tickets != c->tickets)
+		tb_set_tickets(q, RULES, root, (u32)tickets);
+}
+
 /* A thread that woke on `cpu` waits. Who waits already is enqueued again when the CPUs it may run on change. */
 __noinline u32 step_wait(u32 queue, u32 leaf, u64 mask, u64 now, s32 cpu)
 {
@@ -111,6 +140,7 @@ __noinline u32 step_wait(u32 queue, u32 leaf, u64 mask, u64 now, s32 cpu)
 	if (!rq)
 		return CHALLENGE_NONE;
 	bpf_spin_lock(&rq->lock);
+	root_keeps_up(&rq->economy, leaf);
 	tb_join(&rq->economy, RULES, leaf);
 	tb_withdraw(&rq->economy, leaf);
 	tb_wait(&rq->economy, leaf, mask, now);
@@ -127,6 +157,7 @@ __noinline int step_join(u32 queue, u32 leaf)
 	if (!rq)
 		return 0;
 	bpf_spin_lock(&rq->lock);
+	root_keeps_up(&rq->economy, leaf);
 	tb_withdraw(&rq->economy, leaf);
 	tb_join(&rq->economy, RULES, leaf);
 	bpf_spin_unlock(&rq->lock);
@@ -160,19 +191,47 @@ __noinline u32 step_new(u32 queue, u32 kind, u32 parent, u32 tickets)
 	return made;
 }
 
+/* A reservation ends with the last who had it. */
+static __always_inline void vacate(struct tb_queue *q, u32 parent)
+{
+	struct tb_client *p = tb_at(q, parent);
+
+	if (p->kind != TB_KIND_RESERVATION || p->clients)
+		return;
+	reserved -= p->tickets;
+	tb_free(q, parent);
+}
+
 __noinline int step_free(u32 queue, u32 client)
 {
 	struct run_queue *rq = queue_of(queue);
+	u32 parent;
 
 	if (!rq)
 		return 0;
 	bpf_spin_lock(&rq->lock);
+	parent = tb_at(&rq->economy, client)->parent;
 	tb_free(&rq->economy, client);
+	vacate(&rq->economy, parent);
 	bpf_spin_unlock(&rq->lock);
 	return 0;
 }
 
-/* A leaf, or a process, changes to another currency. A running leaf's precharge must have been undone. */
+/*
+ * Under the lock. What threads that run just now were charged in advance stays with the currencies that they leave and is given
+ * back to those that they come to: a quantum each, within the bound on lag. Who settles first (rehome) avoids that.
+ */
+static __always_inline void move(struct tb_queue *q, u32 client, u32 parent)
+{
+	u32 from = tb_at(q, client)->parent;
+
+	if (from == parent)
+		return;
+	tb_move(q, RULES, client, parent);
+	vacate(q, from);
+}
+
+/* A leaf, a process or a currency changes to another currency. */
 __noinline int step_move(u32 queue, u32 client, u32 parent)
 {
 	struct run_queue *rq = queue_of(queue);
@@ -180,24 +239,58 @@ __noinline int step_move(u32 queue, u32 client, u32 parent)
 	if (!rq)
 		return 0;
 	bpf_spin_lock(&rq->lock);
-	if (tb_at(&rq->economy, client)->parent != parent)
-		tb_move(&rq->economy, RULES, client, parent);
+	move(&rq->economy, client, parent);
 	bpf_spin_unlock(&rq->lock);
 	return 0;
 }
 
-/* Of a client of process `tgid`, 0: of a user. Whose client it was may have gone since, and it may be somebody else's by now. */
-__noinline int step_set_tickets(u32 queue, u32 client, u32 tgid, u32 tickets)
+/* Does a client still have the number that it was called by? Whose it was may have gone, and it may be somebody else's by now. */
+static __always_inline bool is_still(struct tb_queue *q, u32 client, u64 number)
 {
-	struct run_queue *rq = queue_of(queue);
-	struct seat *seat = seat_of(client);
+	return client && client_of(q, number) == client;
+}
+
+/* Of a client that is to go to limbo or to have a reservation: where it comes from. */
+static __always_inline void leave_home(struct tb_queue *q, u32 client)
+{
+	u32 parent = tb_at(q, client)->parent;
+	u8 kind = tb_at(q, parent)->kind;
+
+	if (kind == TB_KIND_USER || kind == TB_KIND_CURRENCY)
+		seat_of(client)->home = number_of(parent);
+}
+
+/* Other tickets for a client, more than none. */
+__noinline int step_set_tickets(u64 number, u32 tickets)
+{
+	struct run_queue *rq = queue_of(0);
+	u32 client = (u32)number;
 	int ret = -ESRCH;
 
 	if (!rq)
 		return ret;
 	bpf_spin_lock(&rq->lock);
-	if (seat->tgid == tgid) {
+	if (is_still(&rq->economy, client, number)) {
 		tb_set_tickets(&rq->economy, RULES, client, tickets);
+		ret = 0;
+	}
+	bpf_spin_unlock(&rq->lock);
+	return ret;
+}
+
+/* A client goes to limbo, to a reservation, or from there home. */
+__noinline int step_place(u64 number, u32 to)
+{
+	struct run_queue *rq = queue_of(0);
+	u32 client = (u32)number;
+	int ret = -ESRCH;
+
+	if (!rq)
+		return ret;
+	bpf_spin_lock(&rq->lock);
+	if (is_still(&rq->economy, client, number)) {
+		leave_home(&rq->economy, client);
+		move(&rq->economy, client, to);
 		ret = 0;
 	}
 	bpf_spin_unlock(&rq->lock);

@@ -8,15 +8,22 @@
  *
  *   -ENODEV  the scheduler that pinned this program has ended
  *   -ESRCH   no such process, or one without tickets (a thread of the kernel, a zombie)
+ *   -ENOENT  no such currency, or it was retired
  *   -EPERM   not yours, or beyond what you may give yourself without CAP_SYS_NICE
  *   -ERANGE  an amount out of its range
- *   -EINVAL  a field that must be zero is not, or an index out of range
+ *   -EINVAL  a field that must be zero is not, an index out of range, or a name that may not be one
+ *   -EEXIST  the user has a currency of that name
+ *   -EXDEV   the two currencies are not one user's
+ *   -ELOOP   the currency would be inside itself
+ *   -E2BIG   currencies would be nested deeper than TOMBOLA_NESTED_MAX
+ *   -EBUSY   more than is left to reserve; out[0] says how much that is
+ *   -EAGAIN  others changed the same currencies meanwhile: call again
  *   -ENOSYS  no such operation
- *   -ENOSPC  every place for a user is taken
+ *   -ENOSPC  every place for a user, a currency or a client is taken
  */
 #pragma once
 
-#define TOMBOLA_ABI 2
+#define TOMBOLA_ABI 3
 
 #define TOMBOLA_RUN_DIR "/run/tombola"
 #define TOMBOLA_PIN_DIR TOMBOLA_RUN_DIR "/bpf"
@@ -31,25 +38,61 @@
 #define TOMBOLA_BASE_TICKETS_MAX 10000
 #define TOMBOLA_BASE_TICKETS_DEFAULT 1000
 
+/* Currencies inside one another, a user's own not counted; and of one user altogether. */
+#define TOMBOLA_NESTED_MAX 8
+#define TOMBOLA_CURRENCIES_MAX 1024
+/* Of a currency's name with the NUL at its end; letters, digits, '_', '.' and '-', the last not at the beginning. */
+#define TOMBOLA_NAME 24
+/* Shares are counted in hundredths of a percent, of one CPU or of the machine. */
+#define TOMBOLA_SHARE_ONE 10000
+#define TOMBOLA_FLOOR_DEFAULT 2500
+#define TOMBOLA_ROOT_DEFAULT 500
+#define TOMBOLA_ROOT_MAX 5000
+
 /* How much of its quantum was left when a process gave up the CPU, in sixths: 0 (all used) to 6 (nothing used). */
 #define TOMBOLA_QUANTUM_PARTS 7
 
 enum tombola_op {
 	TOMBOLA_INFO = 0,              /* out: struct tombola_info */
 	TOMBOLA_GET_TICKETS = 1,       /* id: pid; out[0]: tickets */
-	TOMBOLA_SET_TICKETS = 2,       /* id: pid; value: tickets. Its owner, or CAP_SYS_NICE */
+	TOMBOLA_SET_TICKETS = 2,       /* id: pid; value: tickets, 0 freezes. Its owner, or CAP_SYS_NICE */
 	TOMBOLA_GET_BASE_TICKETS = 3,  /* id: uid; out[0]: base tickets */
-	TOMBOLA_SET_BASE_TICKETS = 4,  /* id: uid; value: base tickets. Own ones not above the default, else CAP_SYS_NICE */
+	TOMBOLA_SET_BASE_TICKETS = 4,  /* id: uid; value: base tickets, 0 freezes. Own ones up to the default, else CAP_SYS_NICE */
 	TOMBOLA_GET_WINS = 5,          /* id: pid; out[0]: draws won */
 	TOMBOLA_GET_QUANTUM_USE = 6,   /* id: pid; out[i]: how often i sixths of the quantum were left, i = 0..6 */
 	TOMBOLA_GET_COUNTER = 7,       /* id: index into tombola_counters; out[0]: its value */
+
+	/* A currency is named by its owner's uid and a name, and known by a number that is never another's. */
+	TOMBOLA_FIND_CURRENCY = 8,     /* id: uid; name; out[0]: its number, out[1]: its tickets */
+	TOMBOLA_MAKE_CURRENCY = 9,     /* id: uid; name; value: tickets; currency: inside which, 0 the user's own; out[0]: its number */
+	TOMBOLA_FUND_CURRENCY = 10,    /* currency; value: tickets */
+	TOMBOLA_MOVE_CURRENCY = 11,    /* currency; value: number of the one to move into, 0 the user's own */
+	TOMBOLA_RETIRE_CURRENCY = 12,  /* currency; what was in it falls back to the one around it */
+	TOMBOLA_MOVE_PROCESS = 13,     /* id: pid; currency: into which, 0 its user's own */
+
+	TOMBOLA_RESERVE = 14,          /* id: pid, or currency; value: share of one CPU, 0 releases it. CAP_SYS_NICE */
+	TOMBOLA_GET_RESERVED = 15,     /* out: struct tombola_reserved */
+	TOMBOLA_SET_FLOOR = 16,        /* value: share of the machine that is best effort's at least. CAP_SYS_NICE */
+	TOMBOLA_SET_ROOT = 17,         /* value: share of best effort that is root's at least. CAP_SYS_NICE */
+	TOMBOLA_SET_DEFAULT = 18,      /* value: base tickets of users who come from now on. CAP_SYS_NICE */
 };
 
 struct tombola_call {
 	__u32 op;
 	__u32 id;
 	__u64 value;
+	__u64 currency;
+	char name[TOMBOLA_NAME];
 	__u64 out[8];
+};
+
+/* out[] of TOMBOLA_GET_RESERVED, in shares of one CPU */
+enum tombola_reserved {
+	TOMBOLA_RESERVED_MACHINE = 0, /* all there is */
+	TOMBOLA_RESERVED_ALL = 1,     /* what reservations hold together */
+	TOMBOLA_RESERVED_FLOOR = 2,   /* what is best effort's at least */
+	TOMBOLA_RESERVED_ROOT = 3,    /* hundredths of a percent of best effort that are root's at least */
+	TOMBOLA_RESERVED_DEFAULT = 4, /* base tickets of users who come from now on */
 };
 
 enum tombola_policy {
@@ -90,8 +133,8 @@ enum tombola_counter {
 struct tombola_node {
 	__u32 index;   /* its number */
 	__u32 parent;  /* the number of the currency it is a client of; 0 for base */
-	__u32 kind;    /* enum tb_kind: 1 base, 2 best-effort, 3 user, 4 process, 5 thread */
-	__u32 id;      /* uid of a user, tgid of a process, tid of a thread */
+	__u32 kind;    /* enum tb_kind: 1 base, 2 best-effort, 3 user, 4 process, 5 thread, 6 currency, 7 reservation, 8 limbo */
+	__u32 id;      /* uid of a user and of a currency's owner, tgid of a process, tid of a thread */
 	__u32 tickets; /* in the parent's money */
 	__u32 active;  /* 1 if runnable, or the currency of somebody runnable */
 	__u32 clients; /* active clients, if it is a currency */
@@ -99,7 +142,8 @@ struct tombola_node {
 	__u64 used_ns; /* CPU time received since it began, up to its last settlement */
 	__u64 wins;    /* draws won, of a process or a thread that is one */
 	__u64 weight;  /* tickets of the active clients, if it is a currency */
-	__u64 reserved;
+	__u64 number;  /* of a currency, for calls */
+	char name[TOMBOLA_NAME]; /* of a currency */
 };
 
 #define TOMBOLA_TREE_NODES 32

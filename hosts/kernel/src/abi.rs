@@ -1,6 +1,6 @@
 //! `include/tombola_abi.h` in Rust. A test compiles the header and compares (tests/header.rs).
 
-pub const ABI: u64 = 2;
+pub const ABI: u64 = 3;
 
 pub const RUN_DIR: &str = "/run/tombola";
 pub const PIN_DIR: &str = "/run/tombola/bpf";
@@ -13,6 +13,17 @@ pub const TICKETS_DEFAULT: u32 = 100;
 pub const BASE_TICKETS_MIN: u32 = 100;
 pub const BASE_TICKETS_MAX: u32 = 10_000;
 pub const BASE_TICKETS_DEFAULT: u32 = 1_000;
+
+/// Currencies inside one another, a user's own not counted; and of one user altogether.
+pub const NESTED_MAX: u32 = 8;
+pub const CURRENCIES_MAX: u32 = 1024;
+/// Of a currency's name with the NUL at its end.
+pub const NAME: usize = 24;
+/// Shares are counted in hundredths of a percent, of one CPU or of the machine.
+pub const SHARE_ONE: u32 = 10_000;
+pub const FLOOR_DEFAULT: u32 = 2_500;
+pub const ROOT_DEFAULT: u32 = 500;
+pub const ROOT_MAX: u32 = 5_000;
 
 /// What was left of a quantum is counted in sixths: 0 to 6.
 pub const QUANTUM_PARTS: usize = 7;
@@ -28,6 +39,17 @@ pub enum Op {
     GetWins = 5,
     GetQuantumUse = 6,
     GetCounter = 7,
+    FindCurrency = 8,
+    MakeCurrency = 9,
+    FundCurrency = 10,
+    MoveCurrency = 11,
+    RetireCurrency = 12,
+    MoveProcess = 13,
+    Reserve = 14,
+    GetReserved = 15,
+    SetFloor = 16,
+    SetRoot = 17,
+    SetDefault = 18,
 }
 
 /// The context of the BPF program `call`; the kernel writes its answer over it.
@@ -37,6 +59,8 @@ pub struct Call {
     pub op: u32,
     pub id: u32,
     pub value: u64,
+    pub currency: u64,
+    pub name: [u8; NAME],
     pub out: [u64; 8],
 }
 
@@ -50,6 +74,15 @@ pub mod info {
     pub const WAITING: usize = 5;
     pub const PROCESSES: usize = 6;
     pub const NOW_NS: usize = 7;
+}
+
+/// Places in [`Call::out`] after [`Op::GetReserved`].
+pub mod reserved {
+    pub const MACHINE: usize = 0;
+    pub const ALL: usize = 1;
+    pub const FLOOR: usize = 2;
+    pub const ROOT: usize = 3;
+    pub const DEFAULT: usize = 4;
 }
 
 /// The counters in the order of their indices, named as `tombola status` shows them.
@@ -76,6 +109,9 @@ pub mod kind {
     pub const USER: u32 = 3;
     pub const PROCESS: u32 = 4;
     pub const THREAD: u32 = 5;
+    pub const CURRENCY: u32 = 6;
+    pub const RESERVATION: u32 = 7;
+    pub const LIMBO: u32 = 8;
 }
 
 /// One node of the tree of currencies.
@@ -86,7 +122,7 @@ pub struct Node {
     /// The currency it is a client of; 0 for base.
     pub parent: u32,
     pub kind: u32,
-    /// uid of a user, tgid of a process, tid of a thread.
+    /// uid of a user and of a currency's owner, tgid of a process, tid of a thread.
     pub id: u32,
     /// In the parent's money.
     pub tickets: u32,
@@ -99,7 +135,10 @@ pub struct Node {
     pub wins: u64,
     /// Tickets of a currency's active clients.
     pub weight: u64,
-    pub reserved: u64,
+    /// Of a currency, for calls.
+    pub number: u64,
+    /// Of a currency, filled up with NULs.
+    pub name: [u8; NAME],
 }
 
 pub const TREE_NODES: usize = 32;

@@ -180,7 +180,7 @@ impl Client {
             op: op as u32,
             id,
             value: value.into(),
-            out: [0; 8],
+            ..Call::default()
         };
         run(&self.call, &mut call)?;
         Ok(call.out)

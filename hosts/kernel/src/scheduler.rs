@@ -87,6 +87,7 @@ pub enum End {
 pub struct Running {
     // Dropped in this order: detach, free, remove the files.
     link: Option<Link>,
+    _signals_link: Link,
     skeleton: MainSkel<'static>,
     place: Place,
     signals: SigSet,
@@ -107,8 +108,14 @@ pub fn start(options: &Options) -> Result<Running> {
         .tombola_ops
         .attach_struct_ops()
         .map_err(|error| refused("attaching it", &error))?;
+    let signals_link = skeleton
+        .progs
+        .tombola_signalled
+        .attach()
+        .map_err(|error| refused("following signals", &error))?;
     let mut running = Running {
         link: Some(link),
+        _signals_link: signals_link,
         skeleton,
         place,
         signals,
@@ -243,7 +250,14 @@ fn configure(skeleton: &mut OpenMainSkel, options: &Options) -> libbpf_rs::Resul
     config.rules.lottery = rules.lottery;
     config.tick_slices = u32::from(options.slice_end == SliceEnd::Tick);
     config.nr_cpus = libbpf_rs::num_possible_cpus()? as u32;
+    config.online_cpus = online_cpus();
     Ok(())
+}
+
+fn online_cpus() -> u32 {
+    // SAFETY: a question without arguments in memory.
+    let cpus = unsafe { libc::sysconf(libc::_SC_NPROCESSORS_ONLN) };
+    u32::try_from(cpus).unwrap_or(1).max(1)
 }
 
 fn rules(options: &Options) -> Rules {
