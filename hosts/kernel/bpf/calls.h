@@ -476,6 +476,8 @@ static __always_inline void describe(struct tombola_node *node, struct tb_queue 
 	node->active = c->state & TB_ACTIVE;
 	node->clients = c->active;
 	node->tgid = seat->tgid;
+	node->uid = seat->uid;
+	node->reserved = 0;
 	node->used_ns = c->used_ns;
 	node->wins = seat->wins;
 	node->weight = c->weight;

@@ -138,7 +138,9 @@ struct tombola_node {
 	__u32 tickets; /* in the parent's money */
 	__u32 active;  /* 1 if runnable, or the currency of somebody runnable */
 	__u32 clients; /* active clients, if it is a currency */
-	__u32 tgid;    /* of a thread */
+	__u32 tgid;    /* of a thread or process */
+	__u32 uid;     /* of a user, a process, a currency: whose it is */
+	__u32 reserved;
 	__u64 used_ns; /* CPU time received since it began, up to its last settlement */
 	__u64 wins;    /* draws won, of a process or a thread that is one */
 	__u64 weight;  /* tickets of the active clients, if it is a currency */

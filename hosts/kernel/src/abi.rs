@@ -130,6 +130,9 @@ pub struct Node {
     /// Active clients of a currency.
     pub clients: u32,
     pub tgid: u32,
+    /// Of a user, a process, a currency: whose it is.
+    pub uid: u32,
+    pub reserved: u32,
     /// CPU time received, up to the last settlement.
     pub used_ns: u64,
     pub wins: u64,

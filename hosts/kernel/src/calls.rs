@@ -67,12 +67,12 @@ impl Client {
         Ok(client)
     }
 
-    /// Tickets of a process, in its user's currency.
+    /// Tickets of a process, in the currency that it is in; 0 if it is frozen.
     pub fn tickets(&self, pid: u32) -> Result<u32> {
         Ok(amount(self.of_process(Op::GetTickets, pid, 0)?[0]))
     }
 
-    /// From 1 to 10,000. For the owner of the process, or with CAP_SYS_NICE.
+    /// From 1 to 10,000; 0 freezes it until it is given others. For the owner of the process, or with CAP_SYS_NICE.
     pub fn set_tickets(&self, pid: u32, tickets: u32) -> Result<()> {
         self.of_process(Op::SetTickets, pid, tickets).map(|_| ())
     }
@@ -93,7 +93,7 @@ impl Client {
         Ok(amount(self.of_user(Op::GetBaseTickets, uid, 0)?[0]))
     }
 
-    /// From 100 to 10,000. Without CAP_SYS_NICE one's own only, and at most the default.
+    /// From 100 to 10,000; 0 freezes all that is the user's. Without CAP_SYS_NICE one's own only, not 0, and at most the default.
     pub fn set_base_tickets(&self, uid: u32, tickets: u32) -> Result<()> {
         self.of_user(Op::SetBaseTickets, uid, tickets).map(|_| ())
     }
@@ -141,21 +141,16 @@ impl Client {
 
     fn of_process(&self, op: Op, pid: u32, tickets: u32) -> Result<[u64; 8]> {
         self.call(op, pid, tickets).map_err(|errno| match errno {
-            Errno::ESRCH => no_process(pid),
-            Errno::EPERM => not_owner(pid),
-            Errno::ERANGE => Error::OutOfRange {
-                what: "tickets",
-                given: tickets.into(),
-                min: abi::TICKETS_MIN.into(),
-                max: abi::TICKETS_MAX.into(),
-            },
-            other => failed(other),
+            Errno::ERANGE if tickets == 0 => Error::NotFrozen { who: "process 1" },
+            Errno::ERANGE => out_of_tickets(tickets),
+            other => about_process(other, pid),
         })
     }
 
     fn of_user(&self, op: Op, uid: u32, tickets: u32) -> Result<[u64; 8]> {
         self.call(op, uid, tickets).map_err(|errno| match errno {
             Errno::ENOSPC => Error::NoPlace,
+            Errno::ERANGE if tickets == 0 => Error::NotFrozen { who: "root" },
             Errno::EPERM => Error::BaseTickets {
                 tickets,
                 user: user_name(uid),
@@ -182,8 +177,12 @@ impl Client {
             value: value.into(),
             ..Call::default()
         };
-        run(&self.call, &mut call)?;
+        self.carry_out(&mut call)?;
         Ok(call.out)
+    }
+
+    pub(crate) fn carry_out(&self, call: &mut Call) -> nix::Result<()> {
+        run(&self.call, call)
     }
 }
 
@@ -192,7 +191,24 @@ fn amount(out: u64) -> u32 {
     u32::try_from(out).unwrap_or(u32::MAX)
 }
 
-fn failed(errno: Errno) -> Error {
+pub(crate) fn out_of_tickets(tickets: u32) -> Error {
+    Error::OutOfRange {
+        what: "tickets",
+        given: tickets.into(),
+        min: abi::TICKETS_MIN.into(),
+        max: abi::TICKETS_MAX.into(),
+    }
+}
+
+pub(crate) fn about_process(errno: Errno, pid: u32) -> Error {
+    match errno {
+        Errno::ESRCH => no_process(pid),
+        Errno::EPERM => not_owner(pid),
+        other => failed(other),
+    }
+}
+
+pub(crate) fn failed(errno: Errno) -> Error {
     match errno {
         Errno::ENODEV => sched_ext::not_running(),
         errno => Error::CallFailed { errno },
@@ -218,7 +234,7 @@ fn not_owner(pid: u32) -> Error {
     }
 }
 
-fn caller() -> String {
+pub(crate) fn caller() -> String {
     user_name(Uid::effective().as_raw())
 }
 

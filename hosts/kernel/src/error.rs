@@ -1,7 +1,13 @@
 //! What can go wrong, each with its fact, its likely cause and the next step.
 
-use crate::abi::{BASE_TICKETS_DEFAULT, PIN_CALL};
+use crate::abi::{BASE_TICKETS_DEFAULT, CURRENCIES_MAX, NESTED_MAX, PIN_CALL};
 use nix::errno::Errno;
+
+// Hundredths of a percent, without zeros that say nothing.
+fn percent(hundredths: u64) -> String {
+    let text = format!("{}.{:02}", hundredths / 100, hundredths % 100);
+    format!("{}%", text.trim_end_matches('0').trim_end_matches('.'))
+}
 
 pub type Result<T> = std::result::Result<T, Error>;
 
@@ -76,6 +82,120 @@ pub enum Error {
         min: u64,
         max: u64,
     },
+
+    #[error(
+        "{who} cannot be frozen: the number of tickets cannot be 0\n  \
+         cause: without it nobody could be thawed, or come to an end\n  \
+         next:  choose 1 or more, or freeze something else"
+    )]
+    NotFrozen { who: &'static str },
+
+    #[error(
+        "there is no currency {name}\n  \
+         cause: it was not made, it was retired, or it is another user's, of which nobody else is told\n  \
+         next:  tombola currency list shows yours"
+    )]
+    NoCurrency { name: String },
+
+    #[error(
+        "there is a currency {name} already\n  \
+         cause: a user's currencies have different names, wherever they are\n  \
+         next:  choose another name, or change that one: tombola currency fund {name} TICKETS"
+    )]
+    CurrencyExists { name: String },
+
+    #[error(
+        "{name:?} cannot be a currency's name\n  \
+         cause: it has 1 to 23 letters, digits, '_', '.' and '-', and does not begin with '-'\n  \
+         next:  choose another"
+    )]
+    CurrencyName { name: String },
+
+    #[error(
+        "not permitted: a currency of {user}'s, and you are {caller}\n  \
+         cause: only its owner, or who has CAP_SYS_NICE, sees and changes a currency\n  \
+         next:  make one of your own, or repeat it as root"
+    )]
+    NotYourMoney { user: String, caller: String },
+
+    #[error(
+        "currency {name} cannot be in {inside}: they are different users'\n  \
+         cause: a user's money is that user's, also where root moves it\n  \
+         next:  choose a currency of the same user"
+    )]
+    OtherMoney { name: String, inside: String },
+
+    #[error(
+        "currency {name} cannot be in {inside}: it would be inside itself\n  \
+         cause: {inside} is {name}, or in it\n  \
+         next:  move {inside} out first, or choose another; tombola tree shows what is in what"
+    )]
+    InsideItself { name: String, inside: String },
+
+    #[error(
+        "currency {name} would be nested too deep\n  \
+         cause: currencies are at most {NESTED_MAX} inside one another\n  \
+         next:  choose one further up; tombola tree shows what is in what"
+    )]
+    TooDeep { name: String },
+
+    #[error(
+        "there is no place for currency {name}\n  \
+         cause: a user has at most {CURRENCIES_MAX}, or every place of the scheduler is taken\n  \
+         next:  retire some: tombola currency list, tombola currency retire NAME"
+    )]
+    NoRoom { name: String },
+
+    #[error(
+        "the currencies changed all the while\n  \
+         cause: other programs make, move and retire currencies, or fork without end in this one\n  \
+         next:  repeat it; the answer will be another when they rest"
+    )]
+    Restless,
+
+    #[error(
+        "{} cannot be reserved for {who}: {} is left\n  \
+         cause: of {} for the machine's CPUs, best effort keeps {}, and reservations hold {}\n  \
+         next:  ask for {} or less, end another reservation, or lower the floor in /etc/tombola.toml",
+        percent(*.asked), percent(*.left), percent(*.machine), percent(*.floor), percent(*.held), percent(*.left)
+    )]
+    Admission {
+        who: String,
+        /// All in hundredths of a percent of one CPU.
+        asked: u64,
+        left: u64,
+        machine: u64,
+        floor: u64,
+        held: u64,
+    },
+
+    #[error(
+        "{} is not a share that can be {what}\n  \
+         cause: the range is {} to {}; nothing was changed\n  \
+         next:  choose one in that range",
+        percent(*.given), percent(*.min), percent(*.max)
+    )]
+    ShareRange {
+        what: &'static str,
+        given: u64,
+        min: u64,
+        max: u64,
+    },
+
+    #[error(
+        "best effort cannot keep {}: reservations hold {}\n  \
+         cause: together that is more than the machine has\n  \
+         next:  end a reservation first; tombola tree shows them",
+        percent(*.floor), percent(*.held)
+    )]
+    Floor { floor: u64, held: u64 },
+
+    #[error(
+        "not permitted: {what}, and you are {caller}\n  \
+         cause: it takes from everybody else, so it needs CAP_SYS_NICE\n  \
+         next:  repeat it as root"
+    )]
+    NotNice { what: String, caller: String },
 
     #[error(
         "every place for a user is taken\n  \

@@ -11,6 +11,7 @@
 
 pub mod abi;
 pub mod calls;
+pub mod currencies;
 mod error;
 mod place;
 pub mod sched_ext;

@@ -4,7 +4,7 @@ use std::fmt::Write;
 use std::mem::offset_of;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
-use tombola_kernel::abi::{self, Call, Draw, Node, Op, Tree, info, kind};
+use tombola_kernel::abi::{self, Call, Draw, Node, Op, Tree, info, kind, reserved};
 
 const FLAGS: [&str; 5] = ["-std=c11", "-Wall", "-Wextra", "-Wconversion", "-Werror"];
 
@@ -57,6 +57,15 @@ fn constants() -> Vec<(&'static str, usize)> {
             abi::BASE_TICKETS_DEFAULT as usize,
         ),
         ("TOMBOLA_QUANTUM_PARTS", abi::QUANTUM_PARTS),
+        ("TOMBOLA_NESTED_MAX", abi::NESTED_MAX as usize),
+        ("TB_NESTED_MAX", abi::NESTED_MAX as usize),
+        ("TOMBOLA_CURRENCIES_MAX", abi::CURRENCIES_MAX as usize),
+        ("TOMBOLA_NAME", abi::NAME),
+        ("TOMBOLA_SHARE_ONE", abi::SHARE_ONE as usize),
+        ("TB_MACHINE_TICKETS", abi::SHARE_ONE as usize),
+        ("TOMBOLA_FLOOR_DEFAULT", abi::FLOOR_DEFAULT as usize),
+        ("TOMBOLA_ROOT_DEFAULT", abi::ROOT_DEFAULT as usize),
+        ("TOMBOLA_ROOT_MAX", abi::ROOT_MAX as usize),
         ("TOMBOLA_TREE_NODES", abi::TREE_NODES),
         ("TOMBOLA_COUNTERS", abi::COUNTERS.len()),
         ("sizeof(TOMBOLA_RUN_DIR) - 1", abi::RUN_DIR.len()),
@@ -68,6 +77,9 @@ fn constants() -> Vec<(&'static str, usize)> {
         ("TB_KIND_USER", kind::USER as usize),
         ("TB_KIND_PROCESS", kind::PROCESS as usize),
         ("TB_KIND_THREAD", kind::THREAD as usize),
+        ("TB_KIND_CURRENCY", kind::CURRENCY as usize),
+        ("TB_KIND_RESERVATION", kind::RESERVATION as usize),
+        ("TB_KIND_LIMBO", kind::LIMBO as usize),
     ]
 }
 
@@ -81,6 +93,22 @@ fn operations() -> Vec<(&'static str, usize)> {
         ("TOMBOLA_GET_WINS", Op::GetWins as usize),
         ("TOMBOLA_GET_QUANTUM_USE", Op::GetQuantumUse as usize),
         ("TOMBOLA_GET_COUNTER", Op::GetCounter as usize),
+        ("TOMBOLA_FIND_CURRENCY", Op::FindCurrency as usize),
+        ("TOMBOLA_MAKE_CURRENCY", Op::MakeCurrency as usize),
+        ("TOMBOLA_FUND_CURRENCY", Op::FundCurrency as usize),
+        ("TOMBOLA_MOVE_CURRENCY", Op::MoveCurrency as usize),
+        ("TOMBOLA_RETIRE_CURRENCY", Op::RetireCurrency as usize),
+        ("TOMBOLA_MOVE_PROCESS", Op::MoveProcess as usize),
+        ("TOMBOLA_RESERVE", Op::Reserve as usize),
+        ("TOMBOLA_GET_RESERVED", Op::GetReserved as usize),
+        ("TOMBOLA_SET_FLOOR", Op::SetFloor as usize),
+        ("TOMBOLA_SET_ROOT", Op::SetRoot as usize),
+        ("TOMBOLA_SET_DEFAULT", Op::SetDefault as usize),
+        ("TOMBOLA_RESERVED_MACHINE", reserved::MACHINE),
+        ("TOMBOLA_RESERVED_ALL", reserved::ALL),
+        ("TOMBOLA_RESERVED_FLOOR", reserved::FLOOR),
+        ("TOMBOLA_RESERVED_ROOT", reserved::ROOT),
+        ("TOMBOLA_RESERVED_DEFAULT", reserved::DEFAULT),
         ("TOMBOLA_INFO_ABI", info::ABI),
         ("TOMBOLA_INFO_POLICY", info::POLICY),
         ("TOMBOLA_INFO_QUANTUM_NS", info::QUANTUM_NS),
@@ -103,9 +131,10 @@ macro_rules! layout {
 
 fn layouts() -> Vec<(&'static str, usize)> {
     [
-        layout!(tombola_call, Call: op id value out),
+        layout!(tombola_call, Call: op id value currency name out),
         layout!(tombola_tree, Tree: from count node),
-        layout!(tombola_node, Node: index parent kind id tickets active clients tgid used_ns wins weight reserved),
+        layout!(tombola_node, Node: index parent kind id tickets active clients tgid uid reserved used_ns wins weight
+            number name),
         layout!(tombola_draw, Draw: at_ns ran_ns cpu tid tgid uid tickets draw_tickets base_value_ppm compensation_ppm
             kept preempted),
     ]

@@ -1,0 +1,336 @@
+//! Currencies of users' own making, and reservations: more private calls of [`Client`].
+
+use crate::abi::{self, Call, Op, reserved};
+use crate::calls::{Client, about_process, caller, failed, out_of_tickets};
+use crate::place::user_name;
+use crate::{Error, Result};
+use nix::errno::Errno;
+
+/// A currency, as the kernel knows it: by a number that is never another's.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Currency {
+    number: u64,
+    owner: u32,
+    name: String,
+}
+
+impl Currency {
+    /// For [`abi::Node::number`].
+    pub fn number(&self) -> u64 {
+        self.number
+    }
+
+    pub fn owner(&self) -> u32 {
+        self.owner
+    }
+
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+}
+
+/// In hundredths of a percent of one CPU, except `root`, which is of best effort.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Reserved {
+    /// All there is.
+    pub machine: u64,
+    /// What reservations hold together.
+    pub held: u64,
+    /// What is best effort's at least.
+    pub floor: u64,
+    /// What of best effort is root's at least.
+    pub root: u64,
+    /// Base tickets of users who come from now on.
+    pub default: u32,
+}
+
+/// How often to try again when others change currencies at the same time.
+const TRIES: u32 = 100;
+
+impl Client {
+    /// The user's currency of that name. For its owner, or with CAP_SYS_NICE.
+    pub fn currency(&self, owner: u32, name: &str) -> Result<Currency> {
+        let mut call = named(Op::FindCurrency, owner, name)?;
+        self.carry_out(&mut call)
+            .map_err(|errno| about_currency(errno, owner, name))?;
+        Ok(currency(&call, owner, name))
+    }
+
+    /// Tickets of a currency, in the one around it; 0 if it is frozen.
+    pub fn currency_tickets(&self, of: &Currency) -> Result<u32> {
+        let mut call = named(Op::FindCurrency, of.owner, &of.name)?;
+        self.carry_out(&mut call)
+            .map_err(|errno| about_currency(errno, of.owner, &of.name))?;
+        Ok(u32::try_from(call.out[1]).unwrap_or(u32::MAX))
+    }
+
+    /// A currency with 1 to 10,000 tickets inside another one of the same owner, or directly in the owner's money.
+    pub fn make_currency(
+        &self,
+        owner: u32,
+        name: &str,
+        tickets: u32,
+        inside: Option<&Currency>,
+    ) -> Result<Currency> {
+        let mut call = Call {
+            value: tickets.into(),
+            currency: number(inside),
+            ..named(Op::MakeCurrency, owner, name)?
+        };
+        self.carry_out(&mut call).map_err(|errno| match errno {
+            Errno::ENOENT => gone(inside, name),
+            Errno::ERANGE => out_of_tickets(tickets),
+            other => between(other, owner, name, inside),
+        })?;
+        Ok(currency(&call, owner, name))
+    }
+
+    /// Other tickets for a currency: more is inflation around it, and fewer deflation. 0 freezes all that is in it.
+    pub fn fund_currency(&self, of: &Currency, tickets: u32) -> Result<()> {
+        let mut call = about(Op::FundCurrency, of, tickets.into());
+        self.carry_out(&mut call).map_err(|errno| match errno {
+            Errno::ERANGE => out_of_tickets(tickets),
+            other => about_currency(other, of.owner, &of.name),
+        })
+    }
+
+    /// Into another currency of the same owner, or directly into the owner's money.
+    pub fn move_currency(&self, of: &Currency, inside: Option<&Currency>) -> Result<()> {
+        self.insist(&about(Op::MoveCurrency, of, number(inside)))
+            .map_err(|errno| between(errno, of.owner, &of.name, inside))
+    }
+
+    /// What was in it falls back to the currency around it.
+    pub fn retire_currency(&self, of: &Currency) -> Result<()> {
+        self.insist(&about(Op::RetireCurrency, of, 0))
+            .map_err(|errno| about_currency(errno, of.owner, &of.name))
+    }
+
+    /// A process into a currency, or back into its user's own money. Its tickets stay as many.
+    pub fn move_process(&self, pid: u32, to: Option<&Currency>) -> Result<()> {
+        let mut call = Call {
+            op: Op::MoveProcess as u32,
+            id: pid,
+            currency: number(to),
+            ..Call::default()
+        };
+        self.carry_out(&mut call)
+            .map_err(|errno| match (errno, to) {
+                (Errno::ENOENT, Some(to)) => about_currency(errno, to.owner, &to.name),
+                _ => about_process(errno, pid),
+            })
+    }
+
+    /// Guarantees a process, and the children that it will have, a part of one CPU in hundredths of a percent, until it is
+    /// changed or they have ended; 0 ends it. With CAP_SYS_NICE.
+    pub fn reserve_for_process(&self, pid: u32, share: u64) -> Result<()> {
+        let mut call = Call {
+            op: Op::Reserve as u32,
+            id: pid,
+            value: share,
+            ..Call::default()
+        };
+        self.carry_out(&mut call).map_err(|errno| match errno {
+            Errno::ESRCH => about_process(errno, pid),
+            other => self.refused(other, format!("process {pid}"), share, call.out[0]),
+        })
+    }
+
+    /// The same for a currency, until it is changed or the currency is retired.
+    pub fn reserve_for_currency(&self, of: &Currency, share: u64) -> Result<()> {
+        let mut call = about(Op::Reserve, of, share);
+        self.carry_out(&mut call).map_err(|errno| match errno {
+            Errno::ENOENT => about_currency(errno, of.owner, &of.name),
+            other => self.refused(other, format!("currency {}", of.name), share, call.out[0]),
+        })
+    }
+
+    pub fn reserved(&self) -> Result<Reserved> {
+        let mut call = Call {
+            op: Op::GetReserved as u32,
+            ..Call::default()
+        };
+        self.carry_out(&mut call).map_err(failed)?;
+        Ok(Reserved {
+            machine: call.out[reserved::MACHINE],
+            held: call.out[reserved::ALL],
+            floor: call.out[reserved::FLOOR],
+            root: call.out[reserved::ROOT],
+            default: u32::try_from(call.out[reserved::DEFAULT]).unwrap_or(u32::MAX),
+        })
+    }
+
+    /// What of the machine reservations leave to everybody else, in hundredths of a percent. With CAP_SYS_NICE.
+    pub fn set_floor(&self, share: u32) -> Result<()> {
+        self.set_for_all(Op::SetFloor, share)
+            .map_err(|errno| match errno {
+                Errno::EBUSY => Error::Floor {
+                    floor: share.into(),
+                    held: self
+                        .reserved()
+                        .map_or(0, |all| all.held * u64::from(abi::SHARE_ONE) / all.machine),
+                },
+                other => not_for_all(other, "best effort's", share, 1, abi::SHARE_ONE),
+            })
+    }
+
+    /// What of best effort root can count on, in hundredths of a percent. With CAP_SYS_NICE.
+    pub fn set_root(&self, share: u32) -> Result<()> {
+        self.set_for_all(Op::SetRoot, share)
+            .map_err(|errno| not_for_all(errno, "root's", share, 0, abi::ROOT_MAX))
+    }
+
+    /// Base tickets of users whom the scheduler sees for the first time from now on. With CAP_SYS_NICE.
+    pub fn set_default_base_tickets(&self, tickets: u32) -> Result<()> {
+        self.set_for_all(Op::SetDefault, tickets)
+            .map_err(|errno| match errno {
+                Errno::ERANGE => Error::OutOfRange {
+                    what: "base tickets",
+                    given: tickets.into(),
+                    min: abi::BASE_TICKETS_MIN.into(),
+                    max: abi::BASE_TICKETS_MAX.into(),
+                },
+                other => not_for_all(other, "the default", 0, 0, 0),
+            })
+    }
+
+    fn set_for_all(&self, op: Op, value: u32) -> nix::Result<()> {
+        let mut call = Call {
+            op: op as u32,
+            value: value.into(),
+            ..Call::default()
+        };
+        self.carry_out(&mut call)
+    }
+
+    // Others may change currencies meanwhile, and then nothing was done.
+    fn insist(&self, call: &Call) -> nix::Result<()> {
+        for _ in 1..TRIES {
+            match self.carry_out(&mut call.clone()) {
+                Err(Errno::EAGAIN) => std::thread::yield_now(),
+                answer => return answer,
+            }
+        }
+        self.carry_out(&mut call.clone())
+    }
+
+    fn refused(&self, errno: Errno, who: String, asked: u64, left: u64) -> Error {
+        let all = match self.reserved() {
+            Ok(all) => all,
+            Err(error) => return error,
+        };
+        match errno {
+            Errno::EBUSY => Error::Admission {
+                who,
+                asked,
+                left,
+                machine: all.machine,
+                floor: all.floor,
+                held: all.held,
+            },
+            Errno::EPERM => Error::NotNice {
+                what: format!("a reservation for {who}"),
+                caller: caller(),
+            },
+            Errno::ERANGE => Error::ShareRange {
+                what: "reserved",
+                given: asked,
+                min: 1,
+                max: all.machine,
+            },
+            Errno::ENOSPC => Error::NoPlace,
+            other => failed(other),
+        }
+    }
+}
+
+fn number(of: Option<&Currency>) -> u64 {
+    of.map_or(0, |currency| currency.number)
+}
+
+fn currency(call: &Call, owner: u32, name: &str) -> Currency {
+    Currency {
+        number: call.out[0],
+        owner,
+        name: name.to_owned(),
+    }
+}
+
+fn about(op: Op, of: &Currency, value: u64) -> Call {
+    Call {
+        op: op as u32,
+        currency: of.number,
+        value,
+        ..Call::default()
+    }
+}
+
+fn named(op: Op, owner: u32, name: &str) -> Result<Call> {
+    let mut call = Call {
+        op: op as u32,
+        id: owner,
+        ..Call::default()
+    };
+    // The kernel wants one NUL at the end, and decides about the rest.
+    if name.is_empty() || name.len() >= call.name.len() {
+        return Err(no_name(name));
+    }
+    call.name[..name.len()].copy_from_slice(name.as_bytes());
+    Ok(call)
+}
+
+fn no_name(name: &str) -> Error {
+    Error::CurrencyName {
+        name: name.to_owned(),
+    }
+}
+
+fn about_currency(errno: Errno, owner: u32, name: &str) -> Error {
+    let name = name.to_owned();
+    match errno {
+        Errno::ENOENT | Errno::ESRCH => Error::NoCurrency { name },
+        Errno::EPERM => Error::NotYourMoney {
+            user: user_name(owner),
+            caller: caller(),
+        },
+        Errno::EINVAL => no_name(&name),
+        Errno::EAGAIN => Error::Restless,
+        other => failed(other),
+    }
+}
+
+fn gone(inside: Option<&Currency>, name: &str) -> Error {
+    let name = inside.map_or(name, Currency::name).to_owned();
+    Error::NoCurrency { name }
+}
+
+fn between(errno: Errno, owner: u32, name: &str, inside: Option<&Currency>) -> Error {
+    let (name, inside) = (
+        name.to_owned(),
+        inside.map_or("", Currency::name).to_owned(),
+    );
+    match errno {
+        Errno::EEXIST => Error::CurrencyExists { name },
+        Errno::EXDEV => Error::OtherMoney { name, inside },
+        Errno::ELOOP => Error::InsideItself { name, inside },
+        Errno::E2BIG => Error::TooDeep { name },
+        Errno::ENOSPC => Error::NoRoom { name },
+        other => about_currency(other, owner, &name),
+    }
+}
+
+fn not_for_all(errno: Errno, what: &'static str, given: u32, min: u32, max: u32) -> Error {
+    match errno {
+        Errno::EPERM => Error::NotNice {
+            what: format!("to set {what} part for everybody"),
+            caller: caller(),
+        },
+        Errno::ERANGE => Error::ShareRange {
+            what,
+            given: given.into(),
+            min: min.into(),
+            max: max.into(),
+        },
+        other => failed(other),
+    }
+}
