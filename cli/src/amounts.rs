@@ -1,20 +1,47 @@
 //! Numbers of tickets, as people type them.
 
+pub use crate::rules::FROZEN;
+use crate::rules::{Percent, SHARE};
 use std::ops::RangeInclusive;
 use tombola_kernel::abi;
 
-/// For the argument parser: a process's tickets.
+const TICKETS: RangeInclusive<u32> = abi::TICKETS_MIN..=abi::TICKETS_MAX;
+const BASE_TICKETS: RangeInclusive<u32> = abi::BASE_TICKETS_MIN..=abi::BASE_TICKETS_MAX;
+
+/// For the argument parser: tickets of a process or a currency that is to run.
 pub fn tickets(text: &str) -> Result<u32, String> {
-    amount(text, "tickets", abi::TICKETS_MIN..=abi::TICKETS_MAX)
+    amount(text, TICKETS).ok_or_else(|| range("tickets", TICKETS, ""))
 }
 
-/// For the argument parser: a user's base tickets.
-pub fn base_tickets(text: &str) -> Result<u32, String> {
-    amount(
-        text,
-        "base tickets",
-        abi::BASE_TICKETS_MIN..=abi::BASE_TICKETS_MAX,
-    )
+/// For the argument parser: tickets of a process or a currency, or 0.
+pub fn tickets_or_freeze(text: &str) -> Result<u32, String> {
+    amount_or_freeze(text, TICKETS).ok_or_else(|| range("tickets", TICKETS, OR_FREEZE))
+}
+
+/// For the argument parser: a user's base tickets, or 0.
+pub fn base_tickets_or_freeze(text: &str) -> Result<u32, String> {
+    amount_or_freeze(text, BASE_TICKETS)
+        .ok_or_else(|| range("base tickets", BASE_TICKETS, OR_FREEZE))
+}
+
+/// For the argument parser: a part of one CPU that can be reserved.
+pub fn share(text: &str) -> Result<Percent, String> {
+    let (least, most) = SHARE.into_inner();
+    match text.parse() {
+        Ok(share) if SHARE.contains(&share) => Ok(share),
+        Ok(_) => Err(format!(
+            "a share of one CPU is from {least} to {most}{SAME}"
+        )),
+        Err(no_percent) => Err(format!("{no_percent}{SAME}")),
+    }
+}
+
+/// What there is to say to people of that many tickets.
+pub fn told(tickets: u32) -> String {
+    match tickets {
+        FROZEN => "frozen".into(),
+        some => some.to_string(),
+    }
 }
 
 /// For the argument parser: a process's number.
@@ -30,15 +57,19 @@ pub fn pid(text: &str) -> Result<u32, String> {
 
 const SAME: &str = "; nothing was changed";
 
-fn amount(text: &str, what: &str, range: RangeInclusive<u32>) -> Result<u32, String> {
-    let number: Result<u32, _> = text.parse();
-    number
-        .ok()
-        .filter(|number| range.contains(number))
-        .ok_or_else(|| {
-            let (min, max) = range.into_inner();
-            format!("{what} are a whole number from {min} to {max}{SAME}")
-        })
+const OR_FREEZE: &str = ", or 0, which freezes";
+
+fn amount(text: &str, range: RangeInclusive<u32>) -> Option<u32> {
+    text.parse().ok().filter(|number| range.contains(number))
+}
+
+fn amount_or_freeze(text: &str, range: RangeInclusive<u32>) -> Option<u32> {
+    amount(text, FROZEN..=FROZEN).or_else(|| amount(text, range))
+}
+
+fn range(what: &str, range: RangeInclusive<u32>, or_else: &str) -> String {
+    let (min, max) = range.into_inner();
+    format!("{what} are a whole number from {min} to {max}{or_else}{SAME}")
 }
 
 #[cfg(test)]
@@ -49,21 +80,42 @@ mod tests {
     fn both_ends_of_a_range_are_in_it() {
         assert_eq!(tickets("1"), Ok(1));
         assert_eq!(tickets("10000"), Ok(10_000));
-        assert_eq!(base_tickets("100"), Ok(100));
-        assert_eq!(base_tickets("10000"), Ok(10_000));
+        assert_eq!(tickets_or_freeze("10000"), Ok(10_000));
+        assert_eq!(base_tickets_or_freeze("100"), Ok(100));
+        assert_eq!(base_tickets_or_freeze("10000"), Ok(10_000));
+        assert_eq!(share("1%"), Ok(Percent::whole(1)));
+        assert_eq!(share("51200%"), Ok(Percent::whole(51_200)));
     }
 
     #[test]
     fn what_is_no_number_of_tickets_is_told_the_range() {
-        for text in ["0", "-1", "10001", "abc", "", "1.5", " 5", "4294967297"] {
-            let error = tickets(text).unwrap_err();
-            assert!(error.contains("from 1 to 10000"), "{text}: {error}");
+        for text in ["-1", "10001", "abc", "", "1.5", " 5", "4294967297"] {
+            for parse in [tickets, tickets_or_freeze] {
+                let error = parse(text).unwrap_err();
+                assert!(error.contains("from 1 to 10000"), "{text}: {error}");
+            }
         }
-        assert!(
-            base_tickets("99")
-                .unwrap_err()
-                .contains("from 100 to 10000")
-        );
+        let error = base_tickets_or_freeze("99").unwrap_err();
+        assert!(error.contains("from 100 to 10000, or 0"), "{error}");
+    }
+
+    #[test]
+    fn nothing_freezes_only_where_it_may() {
+        assert_eq!(tickets_or_freeze("0"), Ok(FROZEN));
+        assert_eq!(base_tickets_or_freeze("0"), Ok(FROZEN));
+        assert!(tickets("0").unwrap_err().contains("from 1 to 10000;"));
+    }
+
+    #[test]
+    fn what_is_no_share_is_told_what_one_is() {
+        for text in ["0%", "0.99%", "51201%"] {
+            let error = share(text).unwrap_err();
+            assert!(error.contains("from 1% to 51200%"), "{text}: {error}");
+        }
+        for text in ["30", "abc", "", "-30%"] {
+            let error = share(text).unwrap_err();
+            assert!(error.contains("as in 30%"), "{text}: {error}");
+        }
     }
 
     #[test]

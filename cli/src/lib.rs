@@ -3,13 +3,17 @@
 //! Each command answers with an exit status: 0 done, 1 refused (and nothing changed), 2 wrongly called.
 
 pub mod amounts;
+pub mod currency;
 pub mod duration;
 pub mod entitlement;
+pub mod launch;
 pub mod names;
 pub mod rules;
 pub mod status;
 pub mod table;
 pub mod trace;
+pub mod tree;
+pub mod watch;
 
 use std::fmt::Display;
 use std::process::ExitCode;

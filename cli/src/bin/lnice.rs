@@ -2,9 +2,8 @@
 
 use clap::Parser;
 use std::ffi::OsString;
-use std::os::unix::process::CommandExt;
-use std::process::{Command, ExitCode};
-use tombola_cli::{amounts, run};
+use std::process::ExitCode;
+use tombola_cli::{amounts, launch, run};
 use tombola_kernel::abi::TICKETS_DEFAULT;
 use tombola_kernel::{Result, calls::Client};
 
@@ -41,21 +40,11 @@ struct Args {
     command: Vec<OsString>,
 }
 
-const CANNOT_RUN: u8 = 126;
-const NOT_FOUND: u8 = 127;
-
 fn main() -> ExitCode {
     let args = Args::parse();
     run("lnice", || lnice(&args))
 }
 
 fn lnice(args: &Args) -> Result<ExitCode> {
-    Client::open()?.set_tickets(std::process::id(), args.tickets)?;
-    let (program, arguments) = args.command.split_first().expect("the parser asks for one");
-    let error = Command::new(program).args(arguments).exec();
-    eprintln!("lnice: cannot run {}: {error}", program.display());
-    Ok(ExitCode::from(match error.kind() {
-        std::io::ErrorKind::NotFound => NOT_FOUND,
-        _ => CANNOT_RUN,
-    }))
+    launch::with_tickets("lnice", &Client::open()?, args.tickets, &args.command)
 }

@@ -8,7 +8,8 @@ use tombola_kernel::{Result, calls::Client};
 /// Change the process tickets of a running process.
 ///
 /// The new number holds until it is changed again or the process ends. Children that the process forks afterwards begin with
-/// it; those it has already keep theirs. For the owner of the process, or with CAP_SYS_NICE.
+/// it; those it has already keep theirs. With 0 the process is frozen: it keeps what it has and gets no CPU time until it is given
+/// other tickets; it can be killed all the same. For the owner of the process, or with CAP_SYS_NICE.
 #[derive(Parser)]
 #[command(
     name = "lrenice",
@@ -17,6 +18,7 @@ use tombola_kernel::{Result, calls::Client};
 Examples:
   lrenice 515 1000      process 515 gets ten times what an ordinary process of its user gets
   lrenice $$ 100        this shell gets the default again
+  lrenice 515 0         process 515 stands still until it is given other tickets
 
 Exit status: 0 done; 1 refused (no such process, another's, Tombola not running); 2 wrongly called. When it is not 0,
 nothing was changed."
@@ -26,8 +28,8 @@ struct Args {
     #[arg(value_parser = amounts::pid, allow_hyphen_values = true)]
     pid: u32,
 
-    /// Tickets: 1 (least) to 10000 (most); a process begins with its parent's number, the first one with 100
-    #[arg(value_parser = amounts::tickets, allow_hyphen_values = true)]
+    /// Tickets: 1 (least) to 10000 (most), or 0: frozen; a process begins with its parent's number, the first one with 100
+    #[arg(value_parser = amounts::tickets_or_freeze, allow_hyphen_values = true)]
     tickets: u32,
 }
 

@@ -8,8 +8,9 @@ use tombola_kernel::{Result, calls::Client};
 /// Change the base tickets of a user.
 ///
 /// Base tickets decide how the machine is shared among the users who want to run: 2000 get twice what 1000 get, however many
-/// processes each runs. The change holds at once, for all processes of the user, until it is changed again or the scheduler
-/// ends. Anyone may lower one's own and raise them again to the default, 1000; everything else needs CAP_SYS_NICE.
+/// processes each runs. The change holds at once, for all processes of the user, until it is changed again. With 0 all that is the
+/// user's is frozen, except what has a reservation. Anyone may lower one's own and raise them again to the default, 1000 if the
+/// rules don't say otherwise; everything else needs CAP_SYS_NICE.
 #[derive(Parser)]
 #[command(
     name = "lsetbase",
@@ -18,6 +19,7 @@ use tombola_kernel::{Result, calls::Client};
 Examples:
   lsetbase -u paul 500      paul gets half of what a user with the default gets
   lsetbase -u 1001 2000     the user by number; above the default, so as root
+  lsetbase -u paul 0        nothing of paul's runs until he is given base tickets again
 
 Exit status: 0 done; 1 refused (not permitted, Tombola not running); 2 wrongly called, also for an unknown user. When it is
 not 0, nothing was changed."
@@ -27,8 +29,8 @@ struct Args {
     #[arg(short, long, value_parser = names::uid, allow_hyphen_values = true)]
     user: u32,
 
-    /// Base tickets: 100 (least) to 10000 (most); a user begins with 1000
-    #[arg(value_parser = amounts::base_tickets, allow_hyphen_values = true)]
+    /// Base tickets: 100 (least) to 10000 (most), or 0: frozen; a user begins with 1000
+    #[arg(value_parser = amounts::base_tickets_or_freeze, allow_hyphen_values = true)]
     tickets: u32,
 }
 

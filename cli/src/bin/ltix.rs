@@ -3,13 +3,14 @@
 use clap::Parser;
 use nix::unistd::Uid;
 use std::process::ExitCode;
+use tombola_cli::amounts::FROZEN;
 use tombola_cli::{amounts, names, run};
 use tombola_kernel::abi::QUANTUM_PARTS;
 use tombola_kernel::{Result, calls::Client, user_name};
 
 /// Report the process tickets of a process, or the base tickets of a user.
 ///
-/// Anyone may ask about anyone.
+/// Anyone may ask about anyone. Who is frozen has 0.
 #[derive(Parser)]
 #[command(
     name = "ltix",
@@ -32,7 +33,7 @@ struct Args {
     #[arg(short, long, conflicts_with = "pid", value_parser = names::uid, allow_hyphen_values = true)]
     user: Option<u32>,
 
-    /// Print the number of tickets only
+    /// Print the number of tickets only; 0: frozen
     #[arg(short, long, conflicts_with_all = ["wins", "quantum"])]
     number: bool,
 
@@ -60,6 +61,7 @@ fn ltix(args: &Args) -> Result<ExitCode> {
     };
     match args.number {
         true => println!("{tickets}"),
+        false if tickets == FROZEN => println!("{whose}: frozen"),
         false => println!("{whose}: {tickets} {what}"),
     }
     if let Some(pid) = args.pid {

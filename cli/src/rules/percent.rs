@@ -17,6 +17,10 @@ impl Percent {
         Percent(percent * 100)
     }
 
+    pub const fn of_hundredths(hundredths: u32) -> Self {
+        Percent(hundredths)
+    }
+
     pub const fn hundredths(self) -> u32 {
         self.0
     }

@@ -2,10 +2,9 @@
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
+use tombola_cli::amounts::told;
 use tombola_cli::names::Names;
-use tombola_cli::rules::{
-    self, DEFAULT_FILE, Explained, FROZEN, Faults, Group, Reserve, Rules, User,
-};
+use tombola_cli::rules::{self, DEFAULT_FILE, Explained, Faults, Group, Reserve, Rules, User};
 use tombola_cli::table;
 
 /// Says what the rules in a file are, or all that is wrong with it. Nothing is changed: it neither asks nor tells a scheduler
@@ -72,7 +71,7 @@ fn users(users: &[User]) -> Rows {
     let mut rows = vec![row(["USER", "UID", "TICKETS"])];
     rows.extend(users.iter().map(|user| {
         let uid = user.uid.to_string();
-        row([names.user(user.uid), &uid, &tickets(user.base_tickets)])
+        row([names.user(user.uid), &uid, &told(user.base_tickets)])
     }));
     rows
 }
@@ -81,7 +80,7 @@ fn groups(groups: &[Group]) -> Rows {
     let mut rows = vec![row(["GROUP", "MEMBERS", "TICKETS"])];
     rows.extend(groups.iter().map(|group| {
         let members = group.members.len().to_string();
-        row([&group.name, &members, &tickets(group.base_tickets)])
+        row([&group.name, &members, &told(group.base_tickets)])
     }));
     rows
 }
@@ -101,13 +100,6 @@ fn reservations(reserve: &[Reserve]) -> Rows {
         rows.push(row(["sum", &sum.to_string()]));
     }
     rows
-}
-
-fn tickets(base_tickets: u32) -> String {
-    match base_tickets {
-        FROZEN => "frozen".into(),
-        some => some.to_string(),
-    }
 }
 
 fn row<const N: usize>(cells: [&str; N]) -> Vec<String> {

@@ -1,0 +1,34 @@
+//! Becoming a command: what lnice, `tombola run` and `tombola reserve` do in the end.
+
+use std::ffi::OsString;
+use std::io::ErrorKind;
+use std::os::unix::process::CommandExt;
+use std::process::{Command, ExitCode};
+use tombola_kernel::Result;
+use tombola_kernel::calls::Client;
+
+/// Exit statuses as shells have them.
+const CANNOT_RUN: u8 = 126;
+const NOT_FOUND: u8 = 127;
+
+/// Takes so many tickets for this process, then becomes the command. `name` is ours, for messages.
+pub fn with_tickets(
+    name: &str,
+    client: &Client,
+    tickets: u32,
+    command: &[OsString],
+) -> Result<ExitCode> {
+    client.set_tickets(std::process::id(), tickets)?;
+    Ok(become_command(name, command))
+}
+
+/// Returns only if the command cannot be run.
+pub fn become_command(name: &str, command: &[OsString]) -> ExitCode {
+    let (program, arguments) = command.split_first().expect("the parser asks for one");
+    let error = Command::new(program).args(arguments).exec();
+    eprintln!("{name}: cannot run {}: {error}", program.display());
+    ExitCode::from(match error.kind() {
+        ErrorKind::NotFound => NOT_FOUND,
+        _ => CANNOT_RUN,
+    })
+}
