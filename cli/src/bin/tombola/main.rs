@@ -1,8 +1,11 @@
 //! `tombola`: start, stop and watch the scheduler.
 
 mod config;
+mod currency;
 mod daemon;
 mod notify;
+mod reserve;
+mod run;
 
 use clap::{Parser, Subcommand, ValueEnum};
 use std::cell::RefCell;
@@ -12,7 +15,7 @@ use std::os::unix::process::CommandExt;
 use std::path::PathBuf;
 use std::process::{Command as Program, ExitCode};
 use std::time::Duration;
-use tombola_cli::{duration, report, run, status, trace};
+use tombola_cli::{duration, report, run, status, trace, tree};
 use tombola_kernel::Result;
 use tombola_kernel::calls::{Client, Policy};
 use tombola_kernel::scheduler::{Options, SliceEnd};
@@ -44,8 +47,19 @@ enum Command {
     Stop,
     /// Who schedules, and who is entitled to and receives how much of the CPUs
     Status(Status),
+    /// The whole economy: who is in whose money, what that is worth, and what it brings
+    Tree(Tree),
     /// One row for each draw, while it runs. As root
     Trace(Trace),
+    /// Money of one's own: make, fund, move, retire and list currencies, put processes into them
+    #[command(subcommand)]
+    Currency(currency::Currency),
+    /// Run a command in a currency, with a number of tickets
+    Run(run::Run),
+    /// Guarantee somebody a part of the machine; without arguments, what is reserved. As root
+    Reserve(reserve::Reserve),
+    /// End a reservation. As root
+    Release(reserve::Release),
     /// The rules in /etc/tombola.toml
     #[command(subcommand)]
     Config(Config),
@@ -119,6 +133,24 @@ struct Status {
     all: bool,
 }
 
+/// WORTH is in base tickets, while it wants to run: a user's base tickets, and of what is in a currency its part of what that is
+/// worth. The percentages are of the whole machine, as `tombola status` has them. What is in other users' currencies is shown to
+/// root only.
+#[derive(clap::Args)]
+struct Tree {
+    /// As JSON; times in CPUs
+    #[arg(long)]
+    json: bool,
+
+    /// How long to watch
+    #[arg(long, value_name = "TIME", default_value = "1s", value_parser = duration::parse)]
+    interval: Duration,
+
+    /// Only who wanted or received something, and the frozen
+    #[arg(short, long)]
+    active: bool,
+}
+
 /// Columns: TIME when the run ended, since the first row; RAN; TICKETS the process's, OF the tickets in that draw; VALUE its
 /// share of the machine's draw; COMP its compensation for what it left of the quantum, in percent of its tickets; END kept: it
 /// was drawn again, preempted: another's wake-up ended the run.
@@ -138,6 +170,11 @@ fn main() -> ExitCode {
         Command::Start(start) => daemon::start(&options(&start), start.verbose),
         Command::Stop => run("tombola", daemon::stop),
         Command::Status(args) => run("tombola", || print_status(&args)),
+        Command::Tree(args) => run("tombola", || print_tree(&args)),
+        Command::Currency(command) => run("tombola", || currency::currency(&command)),
+        Command::Run(args) => run("tombola", || run::run(&args)),
+        Command::Reserve(args) => run("tombola", || reserve::reserve(&args)),
+        Command::Release(args) => run("tombola", || reserve::release(&args)),
         // Who is killed by a closed pipe leaves the trace switched on.
         Command::Trace(args) => report("tombola", || print_trace(&args)),
         Command::Config(Config::Check(args)) => run("tombola", || config::check(&args)),
@@ -180,6 +217,17 @@ fn print_status(args: &Status) -> Result<ExitCode> {
         }
     }
     error.map_or(Ok(ExitCode::SUCCESS), Err)
+}
+
+fn print_tree(args: &Tree) -> Result<ExitCode> {
+    let tree = tree::watch(&Client::open()?, args.interval, args.active)?;
+    if args.json {
+        let json = serde_json::to_string_pretty(&tree).expect("a tree is plain data");
+        println!("{json}");
+    } else {
+        print!("{}", tree::text(&tree));
+    }
+    Ok(ExitCode::SUCCESS)
 }
 
 fn print_trace(args: &Trace) -> Result<ExitCode> {
