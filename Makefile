@@ -31,6 +31,9 @@ demo: vm build
 lab-%: vm build
 	target/release/tombola-lab $* --out out/$*
 
+# These measure other people's schedulers as well.
+lab-error-by-window lab-cost: peers
+
 test: vm lint build
 	$(CARGO) test --release --workspace -- --include-ignored
 

@@ -1,7 +1,7 @@
 # Included by the top Makefile. What the virtual machine needs; each step does
 # nothing when its result is there.
 
-.PHONY: deps vm vm-clean
+.PHONY: deps vm peers vm-clean
 
 deps:
 	lab/vm/deps.sh
@@ -13,6 +13,10 @@ build/kernel/%/version: | deps
 
 build/qemu10/run: | deps
 	lab/vm/fetch-qemu.sh
+
+# Other people's schedulers, to compare with, and the kernel on which they load.
+peers: deps build/kernel/peers/version
+	lab/vm/fetch-peers.sh
 
 # Look for newer kernels next time.
 vm-clean:
