@@ -30,6 +30,7 @@ pub const EXPERIMENTS: &[Experiment] = &[
     experiments::insulation::INSULATION_USER,
     experiments::error_by_window::ERROR_BY_WINDOW,
     experiments::cost::COST,
+    experiments::cost_economy::COST_ECONOMY,
 ];
 
 pub fn find(name: &str) -> Option<&'static Experiment> {

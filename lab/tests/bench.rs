@@ -34,7 +34,11 @@ fn a_switch_costs_some_thousand_instructions() {
         kernel: STRIDE.kernel,
         seed: 0,
     };
-    let crowd = Crowd { tasks: 2, users: 2 };
+    let crowd = Crowd {
+        tasks: 2,
+        users: 2,
+        currencies: 0,
+    };
     let all = cost::measure(&[contestant], &[crowd], &own_programs().unwrap()).unwrap();
     let cost = &all[0].costs[0];
     let plausible = 1_000.0..100_000.0;

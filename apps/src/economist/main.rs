@@ -12,7 +12,7 @@ use tombola_apps::monotonic;
 use tombola_kernel::Error;
 use tombola_kernel::calls::Client;
 use tombola_kernel::currencies::Currency;
-use world::{World, used_ns};
+use world::{PATIENCE, World, used_ns};
 
 /// Plays random economies on the running scheduler: make, fund, move and retire currencies, fork, freeze, reserve, kill; and
 /// compares what each process gets with a naive model.
@@ -120,7 +120,7 @@ impl Fuzzer {
             ));
         }
         println!(
-            "{} steps, {} refused as they must be; the worst share was {:.2} of what is allowed off; killed within {:?}",
+            "{} steps, {} refused as they must be; the worst share was {:.2} of what is allowed off; the frozen ended within {:?} of being killed",
             args.steps, fuzzer.refusals, fuzzer.worst, fuzzer.slowest_end
         );
         Ok(())
@@ -358,14 +358,22 @@ impl Fuzzer {
         Ok(())
     }
 
+    /// Who is frozen ends at once; anybody else needs some of its share for it.
     fn kill(&mut self) -> Outcome<()> {
         let Some(i) = self.person() else {
             return Ok(());
         };
-        let took = self
-            .world
-            .end(i, self.pids.remove(&i).expect("it is in the model"))?;
-        self.slowest_end = self.slowest_end.max(took);
+        let frozen = self.model.shares()[&i] == 0.0;
+        let pid = self.pids.remove(&i).expect("it is in the model");
+        let limit = if frozen {
+            Duration::from_secs(1)
+        } else {
+            PATIENCE
+        };
+        let took = self.world.end(i, pid, limit)?;
+        if frozen {
+            self.slowest_end = self.slowest_end.max(took);
+        }
         self.model.people.remove(&i);
         self.model.forget_reservations();
         Ok(())

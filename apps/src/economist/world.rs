@@ -15,7 +15,7 @@ const READY: u64 = 1 << 32;
 const FORK: u64 = 2 << 32;
 
 /// Of virtual time; who has a small share takes some turns to do what it is told.
-const PATIENCE: Duration = Duration::from_secs(60);
+pub const PATIENCE: Duration = Duration::from_secs(60);
 
 impl World {
     pub fn new(people: usize) -> io::Result<Self> {
@@ -110,15 +110,15 @@ impl World {
         }
     }
 
-    /// Kills it; how long that took, or an error if it is still there after a second.
-    pub fn end(&self, place: u32, pid: u32) -> io::Result<Duration> {
+    /// Kills it; how long that took, or an error if it is still there after `limit`.
+    pub fn end(&self, place: u32, pid: u32, limit: Duration) -> io::Result<Duration> {
         let begun = monotonic();
         // SAFETY: a system call with plain numbers.
         unsafe { libc::kill(pid.cast_signed(), libc::SIGKILL) };
         while std::path::Path::new(&format!("/proc/{pid}")).exists() {
-            if monotonic() - begun > Duration::from_secs(1) {
+            if monotonic() - begun > limit {
                 return Err(io::Error::other(format!(
-                    "process {pid} is still there a second after it was killed"
+                    "process {pid} is still there {limit:?} after it was killed"
                 )));
             }
             std::thread::sleep(Duration::from_millis(1));

@@ -13,6 +13,7 @@ pub struct Boot {
     pub scheduler: &'static Scheduler,
     pub kernel: Kernel,
     pub cpus: u32,
+    pub memory_mib: u32,
     pub seed: u64,
     /// Lines of shell, run under the kernel's own scheduler before the one to measure starts.
     pub before: Vec<String>,
@@ -67,6 +68,7 @@ impl Boot {
     pub fn run(&self, programs: &Path) -> Result<Vec<Printed>> {
         let machine = Machine {
             cpus: self.cpus,
+            memory_mib: self.memory_mib,
             kernel: self.kernel,
             mode: Mode::Measured {
                 shift: Mode::SHIFT_DEFAULT,
@@ -175,6 +177,7 @@ mod tests {
             scheduler: FLASH,
             kernel: Kernel::Peers,
             cpus: 4,
+            memory_mib: 1024,
             seed: 0,
             before: vec!["true".into()],
             commands: vec!["true".into(); 2],

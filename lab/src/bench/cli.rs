@@ -34,6 +34,9 @@ enum What {
         tasks: u32,
         #[arg(long, default_value_t = 10)]
         users: u32,
+        /// Currencies of the one user that they are spread over, each in the one before it, up to 8 deep; ours only
+        #[arg(long, default_value_t = 0)]
+        currencies: u32,
         #[command(flatten)]
         common: Common,
     },
@@ -73,11 +76,13 @@ impl BenchArgs {
             What::Cost {
                 tasks,
                 users,
+                currencies,
                 common,
             } => {
                 let crowd = Crowd {
                     tasks: *tasks,
                     users: *users,
+                    currencies: *currencies,
                 };
                 let costs = cost::measure(&common.contestants(), &[crowd], &common.programs()?)?;
                 print_costs(&costs);

@@ -36,6 +36,8 @@ const INSTRUCTIONS_PER_PASS: f64 = 1000.0;
 pub struct Crowd {
     pub tasks: u32,
     pub users: u32,
+    /// Currencies of the one user that they are spread over, nested as deep as may be; 0: none.
+    pub currencies: u32,
 }
 
 #[derive(Clone, Copy)]
@@ -99,15 +101,29 @@ struct Ping {
     switches: u64,
 }
 
-const NOBODY: Crowd = Crowd { tasks: 0, users: 1 };
+const NOBODY: Crowd = Crowd {
+    tasks: 0,
+    users: 1,
+    currencies: 0,
+};
+/// What a busy process takes, and what the machine needs without them.
+const PROCESS_KIB: u32 = 200;
+const MEMORY_MIB: u32 = 1024;
 
 impl Contestant {
     fn boot(&self, crowds: &[Crowd]) -> Boot {
         let by = self.scheduler.by.name();
         let command = |probe: &str, crowd: &Crowd| {
-            let Crowd { tasks, users } = crowd;
-            format!("cost-probe --by {by} --hogs {tasks} --users {users} {probe}")
+            let Crowd {
+                tasks,
+                users,
+                currencies,
+            } = crowd;
+            format!(
+                "cost-probe --by {by} --hogs {tasks} --users {users} --currencies {currencies} {probe}"
+            )
         };
+        let most = crowds.iter().map(|crowd| crowd.tasks).max().unwrap_or(0);
         let mut commands = vec![command("ping", &NOBODY)];
         for crowd in crowds {
             commands.push(command("hogs", crowd));
@@ -117,6 +133,7 @@ impl Contestant {
             scheduler: self.scheduler,
             kernel: self.kernel,
             cpus: 1,
+            memory_mib: MEMORY_MIB + most * PROCESS_KIB / 1024,
             seed: self.seed,
             before: vec!["cost-probe --hogs 1 hogs".into()],
             commands,
@@ -220,7 +237,7 @@ mod tests {
             passes: 5,
             switches: 20,
         };
-        let crowd = Crowd { tasks: 2, users: 1 };
+        let crowd = Crowd { tasks: 2, ..NOBODY };
         let cost = cost(crowd, &single, &hogs, &ping).unwrap();
         assert!((cost.slice_end - 4000.0).abs() < 1e-6, "{cost:?}");
         assert!((cost.overhead - 0.04).abs() < 1e-9, "{cost:?}");

@@ -15,7 +15,8 @@ pub fn set_tickets(pid: i32, tickets: u32) -> io::Result<()> {
     run_command(Command::new("lrenice").args([pid.to_string(), tickets.to_string()]))
 }
 
-fn run_command(command: &mut Command) -> io::Result<()> {
+/// A command of Tombola's, which must succeed.
+pub fn run_command(command: &mut Command) -> io::Result<()> {
     let status = command.status()?;
     if status.success() {
         return Ok(());

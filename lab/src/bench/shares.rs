@@ -77,6 +77,7 @@ struct Sample {
 impl Point {
     fn boot(&self) -> Boot {
         Boot {
+            memory_mib: 1024,
             scheduler: self.scheduler,
             kernel: self.kernel,
             cpus: self.cpus,

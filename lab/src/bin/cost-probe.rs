@@ -9,12 +9,12 @@
 use clap::{Args, Parser, Subcommand};
 use serde_json::json;
 use std::io::{self, Read, Write};
-use std::process::exit;
+use std::process::{Command, exit};
 use std::sync::atomic::{AtomicU64, Ordering};
 use tombola_lab::bench::By;
 use tombola_lab::bench::guest::{
-    Gate, UID_BASE, become_real_time, become_user, context_switches, end, now_ns, set_base_tickets,
-    shared_counters, sleep_until, spawn, wait_for,
+    Gate, UID_BASE, become_real_time, become_user, context_switches, end, now_ns, run_command,
+    set_base_tickets, shared_counters, sleep_until, spawn, wait_for,
 };
 
 #[derive(Parser)]
@@ -56,6 +56,9 @@ struct Crowd {
     users: u32,
     #[arg(long, global = true, value_enum, default_value_t = By::Weight)]
     by: By,
+    /// Currencies of the one user that they are spread over, each in the one before it, up to 8 deep; 0: none
+    #[arg(long, global = true, default_value_t = 0)]
+    currencies: u32,
 }
 
 /// The most and the least that a user, or a control group, can be given.
@@ -67,6 +70,8 @@ enum Due {
 }
 
 const PRIORITY: i32 = 60;
+/// As deep as currencies may be.
+const NESTED: u32 = 8;
 /// Long enough for what a start leaves behind in the kernel.
 const WARM_UP_NS: u64 = 2_000_000_000;
 const SECOND_NS: u64 = 1_000_000_000;
@@ -293,6 +298,11 @@ impl Crowd {
             let members: Vec<i32> = members.step_by(self.users as usize).copied().collect();
             self.give(group, due, &members)?;
         }
+        for currency in 0..self.currencies {
+            let members = pids.iter().skip(currency as usize);
+            let members = members.step_by(self.currencies as usize);
+            enter_currency(currency, members.copied())?;
+        }
         Ok(Started { pids, gate, passes })
     }
 
@@ -319,6 +329,19 @@ impl Crowd {
             }
         }
     }
+}
+
+fn enter_currency(currency: u32, members: impl Iterator<Item = i32>) -> io::Result<()> {
+    let name = |currency| format!("{}:c{currency}", UID_BASE + 1);
+    let mut make = Command::new("tombola");
+    make.args(["currency", "make", &name(currency)]);
+    if !currency.is_multiple_of(NESTED) {
+        make.args(["--in", &name(currency - 1)]);
+    }
+    run_command(&mut make)?;
+    let mut enter = Command::new("tombola");
+    enter.args(["currency", "enter", &name(currency)]);
+    run_command(enter.args(members.map(|pid| pid.to_string())))
 }
 
 impl Due {

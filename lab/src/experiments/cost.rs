@@ -23,7 +23,11 @@ pub const COST: Experiment = Experiment {
 };
 
 const fn crowd(tasks: u32, users: u32) -> Crowd {
-    Crowd { tasks, users }
+    Crowd {
+        tasks,
+        users,
+        currencies: 0,
+    }
 }
 
 const CROWDS: [Crowd; 6] = [
@@ -70,7 +74,7 @@ fn series(all: &[Costs]) -> String {
     );
     for costs in all {
         for cost in &costs.costs {
-            let Crowd { tasks, users } = cost.crowd;
+            let Crowd { tasks, users, .. } = cost.crowd;
             writeln!(
                 text,
                 "{},{tasks},{users},{:.1},{:.2},{:.6},{:.1},{:.6},{:.1}",
@@ -125,7 +129,7 @@ fn rows(all: &[Costs]) -> Result<Vec<Row>> {
             costs.wake_alone,
         ));
         for cost in &costs.costs {
-            let Crowd { tasks, users } = cost.crowd;
+            let Crowd { tasks, users, .. } = cost.crowd;
             for (kind, of) in KINDS {
                 let what = format!("{name}, {tasks} tasks of {users} users: {kind}");
                 rows.push(match costs.contestant.scheduler.is_tombola() {

@@ -1,6 +1,7 @@
 //! The experiments, by what they are about.
 
 pub mod cost;
+pub mod cost_economy;
 pub mod error_by_window;
 pub mod insulation;
 pub mod rate;
