@@ -11,7 +11,7 @@ all: build
 help:
 	@echo 'make demo    three users with 3:2:1 tickets on a real kernel, in a virtual machine'
 	@echo 'make test    every test, those on the real kernel too'
-	@echo 'make robust  ten minutes of turmoil, a hundred restarts'
+	@echo 'make robust  ten minutes of turmoil, ten thousand steps of random economies, a hundred restarts'
 	@echo 'make lab-NAME  an experiment; target/release/tombola-lab --list says which there are'
 	@echo 'make build   the programs, in target/release'
 	@echo 'make deps    install what Debian packages the rest needs (as root)'
@@ -39,7 +39,7 @@ test: vm lint build
 
 # As `make test` does it, but for long.
 robust: vm build
-	TOMBOLA_RACES_SECONDS=600 TOMBOLA_RESTARTS=100 \
+	TOMBOLA_RACES_SECONDS=600 TOMBOLA_ECONOMY_STEPS=10000 TOMBOLA_RESTARTS=100 \
 		$(CARGO) test --release --package tombola-lab --test robust -- --include-ignored --nocapture --test-threads=1
 
 clean: vm-clean

@@ -1,7 +1,8 @@
 //! The scheduler under everything that processes can do to it at once, and killed and restarted under load. Nothing here is a
 //! measurement. Nobody may be lost, the kernel may not eject it, and all its counts end where they began.
 //!
-//! `TOMBOLA_RACES_SECONDS` and `TOMBOLA_RESTARTS` say for how long and how often; `make robust` sets both high.
+//! `TOMBOLA_RACES_SECONDS`, `TOMBOLA_ECONOMY_STEPS` and `TOMBOLA_RESTARTS` say for how long and how often; `make robust` sets all
+//! of them high.
 
 mod common;
 
@@ -51,12 +52,42 @@ fn run(cpus: u32, mode: Mode, kernel: Kernel, command: &str) -> String {
 /// On CPUs that run in parallel; time is the host's.
 fn races(kernel: Kernel, seconds: u32) {
     let output = run(4, Mode::Parallel, kernel, &format!("races {seconds}"));
+    let tombola = at_the_end(&output);
+    assert_eq!(tombola["counters"]["full"], 0, "{tombola}");
+}
+
+/// The scheduler's status when all have gone: nothing may be left.
+fn at_the_end(output: &str) -> Value {
     let status = output.lines().find_map(|line| line.strip_prefix("STATUS "));
     let status: Value = serde_json::from_str(status.expect("a status")).expect("JSON");
     let tombola = &status["tombola"];
     eprintln!("{}", tombola["counters"]);
     nothing_is_left(tombola);
-    assert_eq!(tombola["counters"]["full"], 0, "{tombola}");
+    tombola.clone()
+}
+
+/// Currencies, reservations and processes come, change and go at random, and everybody gets what a naive model says.
+fn economy(kernel: Kernel, steps: u32) {
+    let command = format!("economy {steps}");
+    at_the_end(&run(1, Mode::measured(), kernel, &command));
+}
+
+#[test]
+#[ignore = "boots a virtual machine: make test"]
+fn random_economies_agree_with_the_model_on_the_newest_kernel() {
+    economy(
+        Kernel::Newest,
+        from_environment("TOMBOLA_ECONOMY_STEPS", 1500),
+    );
+}
+
+#[test]
+#[ignore = "boots a virtual machine: make test"]
+fn random_economies_agree_with_the_model_on_the_oldest_kernel() {
+    economy(
+        Kernel::Oldest,
+        from_environment("TOMBOLA_ECONOMY_STEPS", 1500) / 2,
+    );
 }
 
 #[test]

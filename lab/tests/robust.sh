@@ -1,4 +1,4 @@
-# Runs in the guest; robust.rs judges. robust.sh races SECONDS | restarts CYCLES
+# Runs in the guest; robust.rs judges. robust.sh races SECONDS | economy STEPS | restarts CYCLES
 
 # What the kernel says of each thread and CPU when it ejects a scheduler
 echo 1 >/sys/kernel/tracing/events/sched_ext/sched_ext_dump/enable
@@ -13,6 +13,13 @@ races() { # SECONDS
     sleep 20
     all_end alice
     robust-probe turmoil --seconds "$1" || return
+    echo "STATUS $(settled_status)"
+    tombola stop >/dev/null && wait
+}
+
+economy() { # STEPS
+    schedule
+    economist --steps "$1" || return
     echo "STATUS $(settled_status)"
     tombola stop >/dev/null && wait
 }
