@@ -359,11 +359,12 @@ fn nobody_waits_too_long() {
         options: "--policy stride",
         windows: 1,
         seconds: 10,
-        sets: "sleepers others extremes",
+        sets: "sleepers others administrator extremes",
     }
     .cases();
     sleepers(&cases);
     others(&cases);
+    administrator(&cases);
     extremes(&cases);
     idle(&cases);
 }
@@ -386,6 +387,16 @@ fn sleepers(cases: &Cases) {
         });
         all_close(name, &share, 1.0 / 21.0, 0.01);
     }
+}
+
+/// Root counts on a twentieth of what users have, however many these are; in proportion it would be a sixty-first.
+fn administrator(cases: &Cases) {
+    let part = cases["administrator"].each(|status| {
+        let users = status["tombola"]["users"].as_array();
+        let all: f64 = users.expect("a list").iter().map(received).sum();
+        user(status, "root") / all
+    });
+    all_close("administrator", &part, 0.05, 0.01);
 }
 
 fn others(cases: &Cases) {

@@ -240,6 +240,18 @@ others() {
     sleep 0.5
 }
 
+# Root wants to run, and so do sixty users of equal base tickets.
+administrator() {
+    for n in $(seq 60); do
+        as $((3000 + n)) burn
+        crowd="$crowd $((3000 + n))"
+    done
+    burn >/dev/null &
+    of_root=$!
+    measure administrator 1 10
+    kill -9 $of_root
+}
+
 # As many and as unequal as there may be
 extremes() {
     as alice 'burn --processes 500'
