@@ -210,7 +210,6 @@ static __noinline bool is_name(const struct currency_name *of)
 static __always_inline s64 make_currency(struct tombola_call *call, struct tb_queue *q, const struct currency_name *key)
 {
 	u32 inside, made, user = user_of(call->id);
-	s64 ret = -EEXIST;
 
 	if (!user)
 		return -ENOSPC;
@@ -232,8 +231,8 @@ static __always_inline s64 make_currency(struct tombola_call *call, struct tb_qu
 		__sync_fetch_and_add(&seat_of(user)->made, 1);
 		return 0;
 	}
-	step_free(0, made);
-	return ret;
+	step_retire(number_of(made));
+	return -EEXIST;
 }
 
 static __always_inline s64 retire_currency(struct tb_queue *q, u32 client)

@@ -62,10 +62,12 @@ __noinline u32 step_make(u32 queue, u64 inside, u32 tickets, u32 uid)
 	if (!rq)
 		return TB_NONE;
 	bpf_spin_lock(&rq->lock);
-	if (is_still(&rq->economy, (u32)inside, inside) && nested(&rq->economy, (u32)inside) < TB_NESTED_MAX)
+	if (nr_currencies < NR_CURRENCIES && is_still(&rq->economy, (u32)inside, inside) &&
+	    nested(&rq->economy, (u32)inside) < TB_NESTED_MAX)
 		made = tb_new(&rq->economy, TB_KIND_CURRENCY, (u32)inside, tickets);
 	if (made) {
 		seat_init(made, uid, 0, uid);
+		nr_currencies++;
 		structure++;
 	}
 	bpf_spin_unlock(&rq->lock);
@@ -194,6 +196,7 @@ __noinline int step_retire(u64 number)
 		parent = tb_at(&rq->economy, client)->parent;
 		tb_free(&rq->economy, client);
 		vacate(&rq->economy, parent);
+		nr_currencies--;
 		structure++;
 		ret = 1;
 	}

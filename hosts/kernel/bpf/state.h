@@ -19,6 +19,8 @@
 #define NR_QUEUES 1
 #define NR_CPUS 512
 #define NR_USERS 4096
+/* The other half of the clients is left for threads, however many currencies users make. */
+#define NR_CURRENCIES (TB_CLIENTS / 2)
 
 /* Nobody waits: look again after this long. */
 #define SLICE_ALONE_NS 20000000ull
@@ -129,7 +131,7 @@ struct currency_name {
 
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
-	__uint(max_entries, TB_CLIENTS);
+	__uint(max_entries, NR_CURRENCIES);
 	__type(key, struct currency_name);
 	__type(value, u32);
 } currencies SEC(".maps");
@@ -151,6 +153,7 @@ u32 default_base = TB_BASE_TICKETS_DEFAULT; /* base tickets of users who come */
 u32 root_base = TB_BASE_TICKETS_DEFAULT; /* base tickets of root, who may hold more (root_keeps_up) */
 u32 root_share = TOMBOLA_ROOT_DEFAULT;
 u32 reserved; /* tickets of all reservations. Under the lock */
+u32 nr_currencies; /* that users have made. Under the lock */
 u32 structure; /* how often currencies were made or moved. Under the lock */
 u32 running; /* 1 between ops.init and ops.exit */
 u32 trace_on SEC(".data.trace"); /* in a map of its own, which `tombola trace` opens and writes */
