@@ -103,9 +103,10 @@ impl Fuzzer {
                     .look()
                     .map_err(|error| format!("after step {step} of seed {}: {error}", args.seed))?;
                 eprintln!(
-                    "{step} steps, {} processes, {} currencies",
+                    "{step} steps, {} processes, {} currencies, {:.0} s",
                     fuzzer.pids.len(),
-                    fuzzer.currencies.len()
+                    fuzzer.currencies.len(),
+                    monotonic().as_secs_f64()
                 );
             }
         }
@@ -326,12 +327,6 @@ impl Fuzzer {
         let (Some(i), owner) = (self.world.place(), self.below(USERS)) else {
             return Ok(());
         };
-        // Who is frozen does not become ready.
-        if self.model.users[owner].1 {
-            return Ok(());
-        }
-        let pid = self.world.start(i, uid(owner))?;
-        self.pids.insert(i, pid);
         let holder = Holder {
             tickets: 100,
             frozen: false,
@@ -340,16 +335,25 @@ impl Fuzzer {
             owner,
         };
         self.model.people.insert(i, holder);
-        // Its parent is us, and has as many tickets.
-        self.client.set_tickets(pid, 100)?;
+        if !self.gets_on(i) {
+            self.model.people.remove(&i);
+            return Ok(());
+        }
+        let pid = self.world.start(i, uid(owner))?;
+        self.pids.insert(i, pid);
         Ok(())
+    }
+
+    /// Nobody waits for who has next to nothing of the CPU.
+    fn gets_on(&self, person: u32) -> bool {
+        self.model.shares()[&person] >= 0.01
     }
 
     fn fork(&mut self) -> Outcome<()> {
         let (Some(parent), Some(i)) = (self.person(), self.world.place()) else {
             return Ok(());
         };
-        if self.model.shares()[&parent] < 0.01 {
+        if !self.gets_on(parent) {
             return Ok(());
         }
         self.pids.insert(i, self.world.fork(parent, i)?);
@@ -364,6 +368,9 @@ impl Fuzzer {
             return Ok(());
         };
         let frozen = self.model.shares()[&i] == 0.0;
+        if !frozen && !self.gets_on(i) {
+            return Ok(());
+        }
         let pid = self.pids.remove(&i).expect("it is in the model");
         let limit = if frozen {
             Duration::from_secs(1)
