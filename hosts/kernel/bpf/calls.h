@@ -147,8 +147,10 @@ static __always_inline s64 call_reserve(struct tombola_call *call, struct tb_que
 		return -EPERM;
 	if (share > cpus * TOMBOLA_SHARE_ONE)
 		return -ERANGE;
+	/* One in limbo has none, and stays there. */
 	if (!share)
-		return is_away(q, client) ? step_place(number_of(client), home_of(client)) : 0;
+		return tb_at(q, tb_at(q, client)->parent)->kind == TB_KIND_RESERVATION ?
+			step_place(number_of(client), home_of(client)) : 0;
 	/* Of the machine, rounded up; exact where CPUs are few. */
 	tickets = (u32)((share * TB_MACHINE_TICKETS / TOMBOLA_SHARE_ONE + cpus - 1) / (cpus ? cpus : 1));
 	ret = step_reserve(number_of(client), tickets);
