@@ -181,7 +181,7 @@ void BPF_STRUCT_OPS(tombola_dispatch, s32 cpu, struct task_struct *prev)
 		return;
 	waiting = rq->economy.waiting + (held && winner != held);
 	if (drawn & DRAW_OVERDUE)
-		slice_ns = drawn & DRAW_FROZEN ? SLICE_MIN_NS : SLICE_OVERDUE_NS;
+		slice_ns = drawn & DRAW_FROZEN ? SLICE_FROZEN_NS : SLICE_OVERDUE_NS;
 	else
 		slice_ns = slice_for(&rq->economy, winner, waiting);
 	settle_bill(0, winner, 0, precharge_ns(slice_ns));

@@ -26,11 +26,13 @@
 #define SLICE_ALONE_NS 20000000ull
 /* A slice out of turn, for who has waited longer than config.patience_ns. */
 #define SLICE_OVERDUE_NS 250000ull
+/* The same for who is frozen; with what it takes to switch to it and away again that is less than 1 ms in 40 s. */
+#define SLICE_FROZEN_NS 20000ull
 /* All who wait get a slice within this time, however many they are. */
 #define ROUND_NS 2000000000ull
 /* How often a slice is halved for who has few tickets. */
 #define SLICE_HALVINGS_MAX 2
-/* No slice, and no cut of one, is shorter. */
+/* No other slice, and no cut of one, is shorter. */
 #define SLICE_MIN_NS 100000ull
 
 /* Set before load, constant afterwards. */
