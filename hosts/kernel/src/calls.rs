@@ -153,6 +153,9 @@ impl Client {
             Errno::ERANGE if tickets == 0 => Error::NotFrozen { who: "root" },
             Errno::EPERM => Error::BaseTickets {
                 tickets,
+                default: self
+                    .reserved()
+                    .map_or(abi::BASE_TICKETS_DEFAULT, |all| all.default),
                 user: user_name(uid),
                 caller: caller(),
             },

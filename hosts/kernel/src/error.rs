@@ -1,6 +1,6 @@
 //! What can go wrong, each with its fact, its likely cause and the next step.
 
-use crate::abi::{BASE_TICKETS_DEFAULT, CURRENCIES_MAX, NESTED_MAX, PIN_CALL};
+use crate::abi::{CURRENCIES_MAX, NESTED_MAX, PIN_CALL};
 use nix::errno::Errno;
 
 // Hundredths of a percent, without zeros that say nothing.
@@ -62,11 +62,12 @@ pub enum Error {
 
     #[error(
         "not permitted: {tickets} base tickets for {user}, and you are {caller}\n  \
-         cause: without CAP_SYS_NICE one may set one's own only, to at most the default of {BASE_TICKETS_DEFAULT}\n  \
+         cause: without CAP_SYS_NICE one may set one's own only, to at most the default of {default} and not to 0\n  \
          next:  choose fewer for yourself, or repeat it as root"
     )]
     BaseTickets {
         tickets: u32,
+        default: u32,
         user: String,
         caller: String,
     },
