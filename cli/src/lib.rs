@@ -6,6 +6,7 @@ pub mod amounts;
 pub mod currency;
 pub mod duration;
 pub mod entitlement;
+pub mod keep;
 pub mod launch;
 pub mod names;
 pub mod rules;

@@ -186,12 +186,12 @@ fn is_process(node: &Node, parent_kind: Option<u32>) -> bool {
     }
 }
 
-/// The processes of a tree: the nodes with their tickets.
-pub fn processes(nodes: &[Node]) -> Vec<Node> {
+/// The processes of a tree, the nodes with their tickets, and who pays for them.
+pub fn processes(nodes: &[Node]) -> Vec<(Node, Under)> {
     let sample = Sample::new(nodes);
     (0..sample.nodes.len())
         .filter(|place| is_process(&sample.nodes[*place], sample.parent_kind(*place)))
-        .map(|place| sample.nodes[place])
+        .map(|place| (sample.nodes[place], sample.under[place]))
         .collect()
 }
 

@@ -92,6 +92,13 @@ impl Faults {
     pub fn count(&self) -> usize {
         self.faults.len()
     }
+
+    /// What it comes to: for the end, behind all that is wrong.
+    pub fn summary(&self) -> String {
+        let plural = if self.count() == 1 { "" } else { "s" };
+        let (file, count) = (&self.file, self.count());
+        format!("{file}: {count} fault{plural}; nothing was changed")
+    }
 }
 
 impl Display for Faults {

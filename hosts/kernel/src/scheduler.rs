@@ -1,8 +1,9 @@
 //! Loading the scheduler, holding it, and giving the machine back.
 //!
 //! ```text
-//!   start: check ─> claim /run/tombola ─> load ─> attach ─> pin ─> wait ─┬─ SIGINT, SIGTERM, SIGHUP ─> detach ─> remove
-//!                                                                       └─ the kernel ejected it ──────────────^
+//!   start: check ─> claim /run/tombola ─> load ─> attach ─> pin ─> wait ─┬─ SIGINT, SIGTERM ─────> detach ─> remove
+//!                                                                   ^    ├─ the kernel ejected it ──^
+//!                                                                   └────┴─ SIGHUP, or it is time to look
 //! ```
 //!
 //! The kernel holds the scheduler by a link that this process owns. If the process dies, the kernel itself closes the link
@@ -21,7 +22,7 @@ use nix::unistd::Uid;
 use std::mem::MaybeUninit;
 use std::os::unix::ffi::OsStrExt;
 use std::sync::Mutex;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use tombola_core::Rules;
 
 /// A quantum outside is refused: shorter ones cost more than they bring, longer ones would not fit the bound on lag.
@@ -83,10 +84,18 @@ pub enum End {
     },
 }
 
+/// What [`Running::wait`] waits for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Event {
+    /// SIGHUP: what was said in files is to be read again.
+    Reload,
+    End(End),
+}
+
 /// Tombola schedules as long as this lives.
 pub struct Running {
     // Dropped in this order: detach, free, remove the files.
-    link: Option<Link>,
+    _link: Link,
     _signals_link: Link,
     skeleton: MainSkel<'static>,
     place: Place,
@@ -114,7 +123,7 @@ pub fn start(options: &Options) -> Result<Running> {
         .attach()
         .map_err(|error| refused("following signals", &error))?;
     let mut running = Running {
-        link: Some(link),
+        _link: link,
         _signals_link: signals_link,
         skeleton,
         place,
@@ -143,15 +152,21 @@ impl Running {
         ProgInfoIter::default().filter(ours).map(program).collect()
     }
 
-    /// Returns when a signal asks for the end, or the kernel has ejected the scheduler.
-    pub fn wait(&mut self) -> End {
+    /// Returns when a signal has come, the kernel has ejected the scheduler, or after `time`.
+    pub fn wait(&self, time: Duration) -> Option<Event> {
+        let began = Instant::now();
         loop {
-            if let Some(signal) = next_signal(&self.signals, LOOK_EVERY) {
-                self.link = None;
-                return End::Asked(signal);
+            let left = time.saturating_sub(began.elapsed());
+            match next_signal(&self.signals, left.min(LOOK_EVERY)) {
+                Some(Signal::SIGHUP) => return Some(Event::Reload),
+                Some(signal) => return Some(Event::End(End::Asked(signal))),
+                None => (),
             }
             if let Some(end) = self.ejection() {
-                return end;
+                return Some(Event::End(end));
+            }
+            if began.elapsed() >= time {
+                return None;
             }
         }
     }
@@ -297,7 +312,7 @@ pub fn is_signalled(signals: &SigSet) -> bool {
 
 fn next_signal(signals: &SigSet, wait: Duration) -> Option<Signal> {
     let timeout = libc::timespec {
-        tv_sec: 0,
+        tv_sec: 0, // less than a second is ever waited
         tv_nsec: i64::from(wait.subsec_nanos()),
     };
     // SAFETY: set and time live through the call; the details of the signal are not asked for.

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use tombola_cli::amounts::told;
 use tombola_cli::names::Names;
-use tombola_cli::rules::{self, DEFAULT_FILE, Explained, Faults, Group, Reserve, Rules, User};
+use tombola_cli::rules::{self, DEFAULT_FILE, Explained, Group, Reserve, Rules, User};
 use tombola_cli::table;
 
 /// Says what the rules in a file are, or all that is wrong with it. Nothing is changed: it neither asks nor tells a scheduler
@@ -30,17 +30,13 @@ pub fn check(args: &Check) -> Result<ExitCode, String> {
             "there are no rules, and the defaults hold: {DEFAULT_FILE} does not exist\n\n{}",
             text(&Explained::default())
         ),
-        Err(faults) => return Err(refusal(file, &faults)),
+        Err(faults) => {
+            // Without our name before them: FILE:LINE:COLUMN: at the beginning of a line is what editors look for.
+            eprintln!("{faults}");
+            return Err(faults.summary());
+        }
     }
     Ok(ExitCode::SUCCESS)
-}
-
-// Without our name before them: FILE:LINE:COLUMN: at the beginning of a line is what editors look for.
-fn refusal(file: &Path, faults: &Faults) -> String {
-    eprintln!("{faults}");
-    let (file, count) = (file.display(), faults.count());
-    let plural = if count == 1 { "" } else { "s" };
-    format!("{file}: {count} fault{plural}; nothing was changed")
 }
 
 fn text(explained: &Explained) -> String {

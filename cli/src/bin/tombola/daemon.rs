@@ -1,29 +1,49 @@
-//! `tombola start` and `tombola stop`.
+//! `tombola start`, `tombola stop` and `tombola reload`.
 
 use crate::notify::notify;
+use crate::published::{Published, answered, rules_file};
 use nix::errno::Errno;
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::{Pid, Uid};
+use std::path::Path;
 use std::process::ExitCode;
 use std::thread::sleep;
 use std::time::{Duration, Instant};
+use tombola_cli::keep::{Keeper, RulesFile, warn};
+use tombola_cli::rules::Rules;
 use tombola_cli::status::{kernel, kernel_text};
-use tombola_kernel::scheduler::{self, End, Options};
+use tombola_kernel::scheduler::{self, End, Event, Options, Running};
 use tombola_kernel::{Error, Result, daemon_pid, sched_ext, user_name};
 
 /// The kernel takes each thread back one by one; on a busy machine with many that takes a while.
 const STOP_WITHIN: Duration = Duration::from_secs(30);
+/// The daemon reads files, and may ask a server who is in a group.
+const RELOAD_WITHIN: Duration = Duration::from_secs(30);
 const LOOK_EVERY: Duration = Duration::from_millis(20);
 
 // Not within `run`: a closed pipe must not end the one who holds the scheduler.
-pub fn start(options: &Options, verbose: bool) -> ExitCode {
-    let mut running = match scheduler::start(options) {
-        Ok(running) => running,
-        Err(error) => {
-            eprintln!("tombola: {error}");
+pub fn start(options: &Options, verbose: bool, rules: Option<&Path>) -> ExitCode {
+    let file = RulesFile::new(rules);
+    let rules = match file.read() {
+        Ok(rules) => rules,
+        Err(faults) => {
+            eprintln!("{faults}\ntombola: {}", faults.summary());
             return ExitCode::FAILURE;
         }
     };
+    match try_start(options, verbose, file, rules) {
+        Ok(end) => report(&end),
+        Err(error) => {
+            warn(&error.to_string());
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn try_start(options: &Options, verbose: bool, file: RulesFile, rules: Rules) -> Result<End> {
+    let running = scheduler::start(options)?;
+    let mut keeper = Keeper::start(rules)?;
+    let published = Published::new(file.path());
     if verbose {
         for program in running.programs() {
             let (name, verified) = (program.name, program.verified);
@@ -36,10 +56,48 @@ pub fn start(options: &Options, verbose: bool) -> ExitCode {
         Duration::from_nanos(options.quantum_ns),
     ));
     notify("READY=1");
-    let end = running.wait();
+    let file = RulesFile::of_daemon(file.path().to_owned());
+    let end = keep(&running, &mut keeper, &file, &published);
     notify("STOPPING=1");
-    drop(running);
-    report(&end)
+    keeper.look(); // what was said in the last second
+    Ok(end)
+}
+
+fn keep(running: &Running, keeper: &mut Keeper, file: &RulesFile, published: &Published) -> End {
+    loop {
+        match running.wait(keeper.rest()) {
+            Some(Event::End(end)) => return end,
+            Some(Event::Reload) => {
+                notify("RELOADING=1");
+                published.answer(&read_again(keeper, file));
+                notify("READY=1");
+            }
+            None => keeper.look(),
+        }
+    }
+}
+
+// What was answered: nothing if the rules hold.
+fn read_again(keeper: &mut Keeper, file: &RulesFile) -> String {
+    let answer = match file.read() {
+        Ok(rules) => keeper.reload(rules).map_err(|error| {
+            format!(
+                "{error}\ntombola: {}: not applied; the former rules hold",
+                file.path().display()
+            )
+        }),
+        Err(faults) => Err(format!("{faults}\ntombola: {}", faults.summary())),
+    };
+    match answer {
+        Ok(()) => {
+            say(&format!("tombola goes by {}", file.path().display()));
+            String::new()
+        }
+        Err(text) => {
+            warn(&text);
+            text
+        }
+    }
 }
 
 fn report(end: &End) -> ExitCode {
@@ -73,17 +131,12 @@ pub fn stop() -> Result<ExitCode> {
         return Err(sched_ext::not_running());
     };
     print!("before:\n{}", kernel_text(&kernel()));
-    match kill(Pid::from_raw(pid.cast_signed()), Signal::SIGTERM) {
-        Ok(()) | Err(Errno::ESRCH) => (), // it may end by itself in this very moment
-        Err(_) => {
-            return Err(Error::NotRoot {
-                what: "stopping the scheduler",
-                caller: user_name(Uid::effective().as_raw()),
-                cause: "it was started by root",
-                command: "tombola stop",
-            });
-        }
-    }
+    signal(
+        pid,
+        Signal::SIGTERM,
+        "stopping the scheduler",
+        "tombola stop",
+    )?;
     wait_for_end(pid)?;
     print!("after:\n{}", kernel_text(&kernel()));
     Ok(ExitCode::SUCCESS)
@@ -101,4 +154,56 @@ fn wait_for_end(pid: u32) -> Result<()> {
         sleep(LOOK_EVERY);
     }
     Ok(())
+}
+
+fn signal(pid: u32, signal: Signal, what: &'static str, command: &'static str) -> Result<()> {
+    match kill(Pid::from_raw(pid.cast_signed()), signal) {
+        Ok(()) | Err(Errno::ESRCH) => Ok(()), // it may end by itself in this very moment
+        Err(_) => Err(Error::NotRoot {
+            what,
+            caller: user_name(Uid::effective().as_raw()),
+            cause: "it was started by root",
+            command,
+        }),
+    }
+}
+
+pub fn reload() -> std::result::Result<ExitCode, String> {
+    let text = |error: Error| error.to_string();
+    sched_ext::state().map_err(text)?;
+    let (Some(pid), Some(file)) = (daemon_pid(), rules_file()) else {
+        return Err(text(sched_ext::not_running()));
+    };
+    if let Err(faults) = file.read() {
+        eprintln!("{faults}");
+        return Err(faults.summary());
+    }
+    let before = answered();
+    signal(
+        pid,
+        Signal::SIGHUP,
+        "reading the rules again",
+        "tombola reload",
+    )
+    .map_err(text)?;
+    let began = Instant::now();
+    loop {
+        match answered() {
+            after if after.stamp == before.stamp => (),
+            after if after.text.is_empty() => return Ok(ExitCode::SUCCESS),
+            after => return Err(after.text),
+        }
+        if daemon_pid() != Some(pid) {
+            return Err(text(sched_ext::not_running()));
+        }
+        if began.elapsed() > RELOAD_WITHIN {
+            return Err(format!(
+                "process {pid} has not answered for {} s\n  \
+                 cause: it is stopped, or waits for a server that knows who is in which group\n  \
+                 next:  tombola status; what it answers in the end is in its log",
+                RELOAD_WITHIN.as_secs()
+            ));
+        }
+        sleep(LOOK_EVERY);
+    }
 }

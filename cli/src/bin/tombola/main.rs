@@ -4,6 +4,7 @@ mod config;
 mod currency;
 mod daemon;
 mod notify;
+mod published;
 mod reserve;
 mod run;
 
@@ -45,6 +46,8 @@ enum Command {
     Start(Start),
     /// Give the machine back to the kernel's own scheduler. As root
     Stop,
+    /// Read the rules again. As root
+    Reload,
     /// Who schedules, and who is entitled to and receives how much of the CPUs
     Status(Status),
     /// The whole economy: who is in whose money, what that is worth, and what it brings
@@ -83,8 +86,9 @@ enum Config {
 }
 
 /// Stays in the foreground, prints a line when scheduling has begun, and tells systemd (Type=notify). All threads except
-/// real-time, deadline and the kernel's own are scheduled by tickets from then on; each user begins with 1000 base tickets, each
-/// process with 100. The exit status is 1 if the kernel ejected the scheduler.
+/// real-time, deadline and the kernel's own are scheduled by tickets from then on; each user begins with 1000 base tickets if the
+/// rules don't say otherwise, or with what lsetbase said last; each process with 100. SIGHUP and `tombola reload` have the rules
+/// read again. The exit status is 1 if there is something wrong with the rules, or the kernel ejected the scheduler.
 #[derive(clap::Args)]
 struct Start {
     /// stride: shares are exact within about a quantum. lottery: each decision is drawn
@@ -98,6 +102,10 @@ struct Start {
     /// End a quantum when it is due, by a timer, or at the kernel's next tick, which is cheaper and coarser
     #[arg(long, value_enum, default_value_t = SliceEndName::Timer)]
     slice_end: SliceEndName,
+
+    /// The rules; /etc/tombola.toml if not said, and the defaults if that does not exist
+    #[arg(long, value_name = "FILE")]
+    rules: Option<PathBuf>,
 
     /// Say how many instructions of each program the kernel's verifier looked at
     #[arg(short, long)]
@@ -167,8 +175,11 @@ struct Trace {
 
 fn main() -> ExitCode {
     match Args::parse().command {
-        Command::Start(start) => daemon::start(&options(&start), start.verbose),
+        Command::Start(start) => {
+            daemon::start(&options(&start), start.verbose, start.rules.as_deref())
+        }
         Command::Stop => run("tombola", daemon::stop),
+        Command::Reload => run("tombola", daemon::reload),
         Command::Status(args) => run("tombola", || print_status(&args)),
         Command::Tree(args) => run("tombola", || print_tree(&args)),
         Command::Currency(command) => run("tombola", || currency::currency(&command)),

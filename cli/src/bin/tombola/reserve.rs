@@ -96,9 +96,8 @@ pub fn release(args: &Release) -> std::result::Result<ExitCode, String> {
     let (found, who) = match (args.pid, &args.currency) {
         (Some(pid), _) => {
             client.reserve_for_process(pid, 0).map_err(text)?;
-            let node = watch::processes(&nodes)
-                .into_iter()
-                .find(|node| node.tgid == pid);
+            let mut processes = watch::processes(&nodes).into_iter().map(|(node, _)| node);
+            let node = processes.find(|node| node.tgid == pid);
             (node, format!("process {pid}"))
         }
         (None, Some(name)) => {
@@ -177,7 +176,9 @@ fn holdings(nodes: &[Node], machine: u64) -> Vec<Holding> {
     let mut names = Names::default();
     let processes = watch::processes(nodes);
     let currencies = nodes.iter().filter(|node| node.kind == kind::CURRENCY);
-    let holders: Vec<&Node> = currencies.chain(&processes).collect();
+    let holders: Vec<&Node> = currencies
+        .chain(processes.iter().map(|(node, _)| node))
+        .collect();
     nodes
         .iter()
         .filter(|node| node.kind == kind::RESERVATION)

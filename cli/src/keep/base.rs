@@ -1,0 +1,303 @@
+//! Base tickets that outlast the scheduler: what the rules say, and what lsetbase said.
+//!
+//! ```text
+//!   who                          at the start                at a reload
+//!   named in the rules           what the rules say          what the rules say
+//!   not named, set by lsetbase   what it said last           left alone
+//!   all others                   the rules' default          the rules' default
+//! ```
+//!
+//! lsetbase leaves no trace but the number: set is who has another number than the rules give. That is what is saved, each
+//! second, for the next start.
+
+use crate::amounts::FROZEN;
+use crate::rules::{BASE_TICKETS, Rules};
+use std::collections::BTreeMap;
+use std::fs::{self, File};
+use std::io::{self, ErrorKind, Write};
+use std::path::{Path, PathBuf};
+
+/// By uid.
+pub type Base = BTreeMap<u32, u32>;
+
+/// More than the scheduler has room for.
+const USERS_MAX: usize = 4096;
+
+fn ruled(rules: &Rules, uid: u32) -> u32 {
+    *rules.base.get(&uid).unwrap_or(&rules.default)
+}
+
+fn is_named(rules: &Rules, uid: u32) -> bool {
+    rules.base.contains_key(&uid)
+}
+
+/// Who of those that the scheduler has seen has been given something else by lsetbase.
+pub fn said(rules: &Rules, now: &Base) -> Base {
+    now.iter()
+        .filter(|(uid, tickets)| !is_named(rules, **uid) && **tickets != ruled(rules, **uid))
+        .map(|(uid, tickets)| (*uid, *tickets))
+        .collect()
+}
+
+/// What is to be set when the scheduler begins, when users have what they have `now`.
+pub fn at_start(rules: &Rules, saved: &Base, now: &Base) -> Base {
+    let mut wanted: Base = now.keys().map(|uid| (*uid, rules.default)).collect();
+    wanted.extend(saved);
+    wanted.extend(&rules.base);
+    changes(wanted, now)
+}
+
+/// What is to be set when other rules hold from now on.
+pub fn at_reload(before: &Rules, rules: &Rules, now: &Base) -> Base {
+    let said = said(before, now);
+    let mut wanted: Base = now
+        .keys()
+        .filter(|uid| !said.contains_key(uid))
+        .map(|uid| (*uid, rules.default))
+        .collect();
+    wanted.extend(&rules.base);
+    changes(wanted, now)
+}
+
+fn changes(wanted: Base, now: &Base) -> Base {
+    wanted
+        .into_iter()
+        .filter(|(uid, tickets)| now.get(uid) != Some(tickets))
+        .collect()
+}
+
+/// Where they are saved: a line for each user, `uid tickets`.
+pub struct Store {
+    path: PathBuf,
+    /// None: nobody knows what the file says.
+    last: Option<Base>,
+}
+
+impl Store {
+    pub fn new(path: &Path) -> Self {
+        Self {
+            path: path.to_owned(),
+            last: None,
+        }
+    }
+
+    /// What was saved. A damaged file says nothing; it is put aside, and the error says where.
+    pub fn read(&mut self) -> Result<Base, String> {
+        let text = match fs::read(&self.path) {
+            Ok(bytes) => String::from_utf8_lossy(&bytes).into_owned(),
+            Err(error) if error.kind() == ErrorKind::NotFound => String::new(),
+            Err(error) => return Err(self.cannot("read", &error)),
+        };
+        match parse(&text) {
+            Ok(base) => {
+                self.last = Some(base.clone());
+                Ok(base)
+            }
+            Err(fact) => Err(self.put_aside(&fact)),
+        }
+    }
+
+    /// Writes what is new, all or nothing.
+    pub fn save(&mut self, base: &Base) -> Result<(), String> {
+        if self.last.as_ref() == Some(base) {
+            return Ok(());
+        }
+        // Once for each: whoever cannot write now is not told so each second.
+        self.last = Some(base.clone());
+        self.write(base)
+            .map_err(|error| self.cannot("write", &error))
+    }
+
+    fn write(&self, base: &Base) -> io::Result<()> {
+        if let Some(folder) = self.path.parent() {
+            fs::create_dir_all(folder)?;
+        }
+        let new = self.beside("new");
+        let mut file = File::create(&new)?;
+        file.write_all(text(base).as_bytes())?;
+        file.sync_all()?;
+        fs::rename(&new, &self.path)
+    }
+
+    fn beside(&self, suffix: &str) -> PathBuf {
+        self.path.with_extension(suffix)
+    }
+
+    fn put_aside(&self, fact: &str) -> String {
+        let aside = self.beside("damaged");
+        let _ = fs::rename(&self.path, &aside); // if not, it is overwritten: it says nothing
+        format!(
+            "{}: {fact}\n  \
+             cause: it was edited, or its disk fails; what lsetbase said is forgotten\n  \
+             next:  it is {} now; set base tickets again with lsetbase, or write them into the rules",
+            self.path.display(),
+            aside.display()
+        )
+    }
+
+    fn cannot(&self, action: &str, error: &io::Error) -> String {
+        format!(
+            "cannot {action} {}: {error}\n  \
+             cause: its file system is full, read-only or failing\n  \
+             next:  until it can, what lsetbase says ends with the scheduler",
+            self.path.display()
+        )
+    }
+}
+
+fn text(base: &Base) -> String {
+    base.iter()
+        .map(|(uid, tickets)| format!("{uid} {tickets}\n"))
+        .collect()
+}
+
+fn parse(text: &str) -> Result<Base, String> {
+    let mut base = Base::new();
+    for (number, line) in (1..).zip(text.lines()) {
+        let fault = |fact: &str| format!("line {number} {fact}: {line:?}");
+        let (uid, tickets) = line
+            .split_once(' ')
+            .ok_or_else(|| fault("is not a uid and a number of tickets"))?;
+        let uid = digits(uid)
+            .filter(|uid| *uid != u32::MAX)
+            .ok_or_else(|| fault("does not begin with a uid"))?;
+        let tickets = digits(tickets)
+            .filter(|tickets| BASE_TICKETS.contains(tickets) || (*tickets == FROZEN && uid != 0))
+            .ok_or_else(|| fault("does not end with base tickets that a user may have"))?;
+        if base.insert(uid, tickets).is_some() {
+            return Err(fault("is the second for its user"));
+        }
+        if base.len() > USERS_MAX {
+            return Err(format!("there are more than {USERS_MAX} lines"));
+        }
+    }
+    Ok(base)
+}
+
+// Stricter than a number's own parser, which takes a sign.
+fn digits(text: &str) -> Option<u32> {
+    let is_number = text.bytes().all(|byte| byte.is_ascii_digit());
+    text.parse().ok().filter(|_| is_number)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn base(pairs: &[(u32, u32)]) -> Base {
+        pairs.iter().copied().collect()
+    }
+
+    fn rules(default: u32, pairs: &[(u32, u32)]) -> Rules {
+        Rules {
+            default,
+            base: base(pairs),
+            ..Rules::default()
+        }
+    }
+
+    #[test]
+    fn at_the_start_rules_come_before_what_was_saved_and_that_before_the_default() {
+        let rules = rules(500, &[(1, 3_000), (2, 0)]);
+        let saved = base(&[(1, 700), (3, 800), (9, 900)]);
+        let now = base(&[(0, 1_000), (1, 1_000), (3, 1_000), (4, 1_000), (5, 500)]);
+        let wanted = base(&[(0, 500), (1, 3_000), (2, 0), (3, 800), (4, 500), (9, 900)]);
+        assert_eq!(at_start(&rules, &saved, &now), wanted);
+    }
+
+    #[test]
+    fn at_a_reload_who_is_named_is_reset_and_who_was_set_otherwise_left_alone() {
+        let before = rules(1_000, &[(1, 3_000), (2, 2_000), (3, 100)]);
+        let after = rules(600, &[(1, 3_000), (6, 400)]);
+        // 1 was changed and is named; 2 is no longer named; 3 is neither any longer, but was changed; 4 was set; 5 never.
+        let now = base(&[(1, 50), (2, 2_000), (3, 100), (4, 700), (5, 1_000)]);
+        let wanted = base(&[(1, 3_000), (2, 600), (3, 600), (5, 600), (6, 400)]);
+        assert_eq!(at_reload(&before, &after, &now), wanted);
+    }
+
+    #[test]
+    fn rules_that_are_the_same_change_what_they_name_only() {
+        let rules = rules(1_000, &[(1, 3_000)]);
+        let now = base(&[(1, 2_000), (2, 700), (3, 1_000)]);
+        assert_eq!(at_reload(&rules, &rules, &now), base(&[(1, 3_000)]));
+    }
+
+    #[test]
+    fn what_lsetbase_said_is_what_the_rules_do_not() {
+        let rules = rules(1_000, &[(1, 3_000)]);
+        let now = base(&[(1, 2_000), (2, 700), (3, 1_000), (4, FROZEN)]);
+        assert_eq!(said(&rules, &now), base(&[(2, 700), (4, FROZEN)]));
+    }
+
+    #[test]
+    fn what_is_written_can_be_read() {
+        let base = base(&[(0, 2_000), (1000, FROZEN), (4_294_967_294, 100)]);
+        assert_eq!(text(&base), "0 2000\n1000 0\n4294967294 100\n");
+        assert_eq!(parse(&text(&base)), Ok(base));
+        assert_eq!(parse(""), Ok(Base::new()));
+    }
+
+    #[test]
+    fn anything_else_is_damage() {
+        for text in [
+            "1000",
+            "1000 ",
+            " 1000 500",
+            "1000  500",
+            "1000 500 x",
+            "1000 99",
+            "1000 10001",
+            "0 0",
+            "-1 500",
+            "+1 500",
+            "4294967295 500",
+            "1000 500\n1000 600",
+            "1000 500\n\n",
+            "\u{fffd}",
+        ] {
+            assert!(parse(text).unwrap_err().contains("line "), "{text:?}");
+        }
+    }
+
+    fn scratch(name: &str) -> PathBuf {
+        let folder =
+            std::env::temp_dir().join(format!("tombola-keep-{name}-{}", std::process::id()));
+        let _ = fs::remove_dir_all(&folder);
+        folder.join("base-tickets")
+    }
+
+    #[test]
+    fn what_was_saved_is_there_again() {
+        let path = scratch("saved");
+        let saved = base(&[(1000, 700)]);
+        assert_eq!(Store::new(&path).read(), Ok(Base::new()));
+        Store::new(&path).save(&saved).unwrap();
+        assert_eq!(Store::new(&path).read(), Ok(saved));
+        fs::remove_dir_all(path.parent().unwrap()).unwrap();
+    }
+
+    #[test]
+    fn nothing_to_say_makes_no_file() {
+        let path = scratch("nothing");
+        let mut store = Store::new(&path);
+        store.read().unwrap();
+        store.save(&Base::new()).unwrap();
+        assert!(!path.exists());
+    }
+
+    #[test]
+    fn a_damaged_file_is_put_aside() {
+        let path = scratch("damaged");
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(&path, "1000 7\u{0}0\n").unwrap();
+        let mut store = Store::new(&path);
+        let error = store.read().unwrap_err();
+        assert!(
+            error.contains("line 1") && error.contains("base-tickets.damaged"),
+            "{error}"
+        );
+        store.save(&base(&[(1000, 700)])).unwrap();
+        assert_eq!(Store::new(&path).read(), Ok(base(&[(1000, 700)])));
+        fs::remove_dir_all(path.parent().unwrap()).unwrap();
+    }
+}

@@ -1,0 +1,214 @@
+//! What the daemon keeps: the rules of /etc/tombola.toml applied, base tickets over restarts, reservations for programs and
+//! units.
+//!
+//! The scheduler itself needs none of this, and nobody waits for it. It looks once a second, and more seldom where a look takes
+//! long: at most a hundredth of a CPU.
+
+mod base;
+mod reserve;
+mod who;
+
+use crate::rules::{self, DEFAULT_FILE, Faults, Rules};
+use base::{Base, Store};
+use reserve::Reservations;
+use std::collections::BTreeSet;
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+use tombola_kernel::abi::{Node, kind};
+use tombola_kernel::calls::Client;
+use tombola_kernel::{Error, Result};
+
+/// What lsetbase said last.
+pub const SAVED: &str = "/var/lib/tombola/base-tickets";
+
+const LOOK_EVERY: Duration = Duration::from_secs(1);
+/// A look takes no more than one part in so many.
+const COST: u32 = 100;
+
+/// Of users who are named but were not seen yet, so many are set in advance; a group may have more members than there is room
+/// for. The others get theirs at the first look after they have come.
+const IN_ADVANCE: usize = 1024;
+
+const ROOT: u32 = 0;
+
+/// The file of rules.
+#[derive(Clone, Debug)]
+pub struct RulesFile {
+    path: PathBuf,
+    /// The defaults hold if it is not there.
+    optional: bool,
+}
+
+impl RulesFile {
+    /// One that somebody named must be there.
+    pub fn new(named: Option<&Path>) -> Self {
+        let path = named.unwrap_or(Path::new(DEFAULT_FILE));
+        Self {
+            path: std::path::absolute(path).unwrap_or_else(|_| path.to_owned()),
+            optional: named.is_none(),
+        }
+    }
+
+    /// One that a scheduler runs by.
+    pub fn of_daemon(path: PathBuf) -> Self {
+        Self {
+            optional: path == Path::new(DEFAULT_FILE),
+            path,
+        }
+    }
+
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    pub fn read(&self) -> std::result::Result<Rules, Faults> {
+        match self.optional {
+            true => rules::read_or_defaults(&self.path),
+            false => rules::read(&self.path),
+        }
+    }
+}
+
+/// To the daemon's standard error. Its reader may be gone; that is no reason to end.
+pub fn warn(message: &str) {
+    let _ = writeln!(std::io::stderr(), "tombola: {message}");
+}
+
+pub struct Keeper {
+    client: Client,
+    rules: Rules,
+    store: Store,
+    reservations: Reservations,
+    seen: BTreeSet<u32>,
+    next: Instant,
+}
+
+impl Keeper {
+    /// Applies the rules, and what was saved.
+    pub fn start(rules: Rules) -> Result<Self> {
+        let mut keeper = Self {
+            client: Client::open()?,
+            rules,
+            store: Store::new(Path::new(SAVED)),
+            reservations: Reservations::new(),
+            seen: BTreeSet::new(),
+            next: Instant::now(),
+        };
+        let saved = keeper.store.read().unwrap_or_else(|error| {
+            warn(&error);
+            Base::new()
+        });
+        keeper.apply_to_machine(&keeper.rules)?;
+        let now = keeper.base(&keeper.client.tree()?)?;
+        let wanted = base::at_start(&keeper.rules, &saved, &now);
+        keeper.set(&wanted, &now)?;
+        keeper.seen = now.into_keys().collect();
+        Ok(keeper)
+    }
+
+    /// Other rules hold from now on. If they cannot be applied the former hold.
+    pub fn reload(&mut self, rules: Rules) -> Result<()> {
+        if let Err(error) = self.change_floor(&rules) {
+            self.reservations.apply(&self.client, &self.rules.reserve);
+            return Err(error);
+        }
+        self.apply_to_machine(&rules)?;
+        let now = self.base(&self.client.tree()?)?;
+        self.set(&base::at_reload(&self.rules, &rules, &now), &now)?;
+        self.reservations.apply(&self.client, &rules.reserve);
+        self.rules = rules;
+        self.next = Instant::now();
+        Ok(())
+    }
+
+    /// How long there is nothing to look for.
+    pub fn rest(&self) -> Duration {
+        self.next.saturating_duration_since(Instant::now())
+    }
+
+    /// What has changed meanwhile. If the scheduler has ended there is nothing to look at.
+    pub fn look(&mut self) {
+        let began = Instant::now();
+        match self.try_look() {
+            Ok(()) | Err(Error::NotRunning { .. }) => (),
+            Err(error) => warn(&error.to_string()),
+        }
+        let cost = began.elapsed() * COST;
+        self.next = began + cost.max(LOOK_EVERY);
+    }
+
+    fn try_look(&mut self) -> Result<()> {
+        let nodes = self.client.tree()?;
+        self.reservations
+            .look(&self.client, &self.rules.reserve, &nodes);
+        let mut now = self.base(&nodes)?;
+        for uid in now.keys().copied().collect::<Vec<_>>() {
+            let is_new = self.seen.insert(uid);
+            if let Some(tickets) = self.rules.base.get(&uid).filter(|_| is_new) {
+                self.client.set_base_tickets(uid, *tickets)?;
+                now.insert(uid, *tickets);
+            }
+        }
+        if let Err(error) = self.store.save(&base::said(&self.rules, &now)) {
+            warn(&error);
+        }
+        Ok(())
+    }
+
+    // Room is made only where it is needed: what is reserved stays reserved otherwise.
+    fn change_floor(&mut self, rules: &Rules) -> Result<()> {
+        match self.client.set_floor(rules.floor.hundredths()) {
+            Err(Error::Floor { .. }) => {
+                self.reservations
+                    .make_room(&self.client, &self.rules.reserve, &rules.reserve);
+                self.client.set_floor(rules.floor.hundredths())
+            }
+            answer => answer,
+        }
+    }
+
+    fn apply_to_machine(&self, rules: &Rules) -> Result<()> {
+        self.client.set_floor(rules.floor.hundredths())?;
+        self.client.set_root(rules.root.hundredths())?;
+        self.client.set_default_base_tickets(rules.default)
+    }
+
+    // What a user node has is right for all but root, whose tickets rise with those of others.
+    fn base(&self, nodes: &[Node]) -> Result<Base> {
+        let limbo = nodes.iter().find(|node| node.kind == kind::LIMBO);
+        nodes
+            .iter()
+            .filter(|node| node.kind == kind::USER)
+            .map(|user| {
+                let tickets = match user.id {
+                    ROOT => self.client.base_tickets(ROOT)?,
+                    _ if limbo.is_some_and(|limbo| limbo.index == user.parent) => rules::FROZEN,
+                    _ => user.tickets,
+                };
+                Ok((user.id, tickets))
+            })
+            .collect()
+    }
+
+    fn set(&self, wanted: &Base, now: &Base) -> Result<()> {
+        let in_advance = wanted
+            .iter()
+            .filter(|(uid, _)| !now.contains_key(uid))
+            .take(IN_ADVANCE);
+        for (uid, tickets) in wanted
+            .iter()
+            .filter(|(uid, _)| now.contains_key(uid))
+            .chain(in_advance)
+        {
+            match self.client.set_base_tickets(*uid, *tickets) {
+                Err(error @ Error::NoPlace) => {
+                    warn(&error.to_string());
+                    break;
+                }
+                answer => answer?,
+            }
+        }
+        Ok(())
+    }
+}

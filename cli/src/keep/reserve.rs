@@ -1,0 +1,210 @@
+//! Reservations for programs and units, as long as they run.
+//!
+//! ```text
+//!   the first process comes ──> a currency of root's, a reservation for it ──> all its processes enter
+//!   the last one has gone, or the rule ──> those who are left go back to their users' money, the currency is retired
+//! ```
+//!
+//! So all processes of a program, or of a unit, have one reservation together, whoever's they are. First come, first served: where
+//! not enough is left for another one, its processes stay in their users' money, and each look tries again.
+
+use super::warn;
+use super::who::{Finder, currency_name};
+use crate::rules::{Reserve, What};
+use crate::watch::{Under, processes};
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::Path;
+use tombola_kernel::abi::{Node, kind};
+use tombola_kernel::calls::Client;
+use tombola_kernel::currencies::Currency;
+use tombola_kernel::{Error, Result};
+
+const CGROUPS: &str = "/sys/fs/cgroup";
+const ROOT: u32 = 0;
+
+/// Processes may fork while they are led out.
+const TRIES: u32 = 10;
+
+pub struct Reservations {
+    finder: Finder,
+    held: BTreeMap<What, Currency>,
+    /// Of whom it was said already.
+    refused: BTreeSet<What>,
+}
+
+impl Reservations {
+    pub fn new() -> Self {
+        Self {
+            finder: Finder::new(Path::new(CGROUPS)),
+            held: BTreeMap::new(),
+            refused: BTreeSet::new(),
+        }
+    }
+
+    /// Who has come since the last look, and who has gone.
+    pub fn look(&mut self, client: &Client, rules: &[Reserve], nodes: &[Node]) {
+        if rules.is_empty() && self.held.is_empty() {
+            return;
+        }
+        let free: Vec<u32> = processes(nodes)
+            .into_iter()
+            .filter(|(_, under)| *under == Under::BestEffort)
+            .map(|(node, _)| node.tgid)
+            .collect();
+        let found = self.finder.find(rules, &free);
+        self.held
+            .retain(|_, currency| node_of(nodes, currency).is_some());
+        for rule in rules {
+            let newcomers = found.get(&rule.what).map_or(&[][..], Vec::as_slice);
+            match self.serve(client, rule, newcomers, nodes) {
+                Ok(()) => drop(self.refused.remove(&rule.what)),
+                Err(error) => self.refuse(&rule.what, &error),
+            }
+        }
+    }
+
+    fn serve(
+        &mut self,
+        client: &Client,
+        rule: &Reserve,
+        newcomers: &[u32],
+        nodes: &[Node],
+    ) -> Result<()> {
+        let held = self.held.get(&rule.what);
+        if newcomers.is_empty() {
+            return match held.filter(|currency| members(nodes, currency).is_empty()) {
+                Some(_) => self.end(client, &rule.what),
+                None => Ok(()),
+            };
+        }
+        let currency = match held {
+            Some(currency) => currency.clone(),
+            None => self.begin(client, rule)?,
+        };
+        // Somebody may have released it by hand, or frozen it and given it tickets again.
+        if let Err(error) = client.reserve_for_currency(&currency, rule.share.hundredths().into()) {
+            self.end(client, &rule.what)?;
+            return Err(error);
+        }
+        for pid in newcomers {
+            match client.move_process(*pid, Some(&currency)) {
+                // It came to its end meanwhile.
+                Err(Error::NoProcess { .. } | Error::NoTickets { .. }) | Ok(()) => (),
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(())
+    }
+
+    fn begin(&mut self, client: &Client, rule: &Reserve) -> Result<Currency> {
+        let name = currency_name(&rule.what);
+        let currency = match client.currency(ROOT, &name) {
+            Err(Error::NoCurrency { .. }) => {
+                let tickets = tombola_kernel::abi::TICKETS_DEFAULT;
+                client.make_currency(ROOT, &name, tickets, None)?
+            }
+            found => found?,
+        };
+        let share = rule.share.hundredths().into();
+        if let Err(error) = client.reserve_for_currency(&currency, share) {
+            client.retire_currency(&currency)?;
+            return Err(error);
+        }
+        self.held.insert(rule.what.clone(), currency.clone());
+        Ok(currency)
+    }
+
+    // Retiring would let them fall into root's money.
+    fn end(&mut self, client: &Client, what: &What) -> Result<()> {
+        let Some(currency) = self.held.remove(what) else {
+            return Ok(());
+        };
+        for _ in 0..TRIES {
+            let nodes = client.tree()?;
+            let members = members(&nodes, &currency);
+            if members.is_empty() {
+                break;
+            }
+            for pid in members {
+                let _ = client.move_process(pid, None); // it may have gone
+            }
+        }
+        match client.retire_currency(&currency) {
+            Err(Error::NoCurrency { .. }) => Ok(()), // by hand
+            answer => answer,
+        }
+    }
+
+    fn refuse(&mut self, what: &What, error: &Error) {
+        if self.refused.insert(what.clone()) {
+            warn(&format!("{what} has no reservation: {error}"));
+        }
+    }
+
+    /// Ends what other rules do not have, and lessens what they have less of: so that there is room for a larger floor.
+    pub fn make_room(&mut self, client: &Client, before: &[Reserve], rules: &[Reserve]) {
+        self.end_but_for(client, rules);
+        let lessened: Vec<Reserve> = rules
+            .iter()
+            .filter(|rule| {
+                let mut same = before.iter().filter(|before| before.what == rule.what);
+                same.any(|before| rule.share < before.share)
+            })
+            .cloned()
+            .collect();
+        self.change(client, &lessened);
+    }
+
+    /// Gives all that are held what the rules say now.
+    pub fn apply(&mut self, client: &Client, rules: &[Reserve]) {
+        self.refused.clear();
+        self.end_but_for(client, rules);
+        self.change(client, rules);
+    }
+
+    fn end_but_for(&mut self, client: &Client, rules: &[Reserve]) {
+        let gone: Vec<What> = self
+            .held
+            .keys()
+            .filter(|what| rules.iter().all(|rule| rule.what != **what))
+            .cloned()
+            .collect();
+        for what in gone {
+            if let Err(error) = self.end(client, &what) {
+                warn(&error.to_string());
+            }
+        }
+    }
+
+    fn change(&mut self, client: &Client, rules: &[Reserve]) {
+        for rule in rules {
+            let Some(currency) = self.held.get(&rule.what) else {
+                continue;
+            };
+            if let Err(error) =
+                client.reserve_for_currency(currency, rule.share.hundredths().into())
+            {
+                self.refuse(&rule.what, &error);
+            }
+        }
+    }
+}
+
+fn node_of<'a>(nodes: &'a [Node], currency: &Currency) -> Option<&'a Node> {
+    nodes
+        .iter()
+        .find(|node| node.kind == kind::CURRENCY && node.number == currency.number())
+}
+
+// Processes only: root may have moved other currencies into it, and these fall where they belong.
+fn members(nodes: &[Node], currency: &Currency) -> Vec<u32> {
+    let Some(around) = node_of(nodes, currency) else {
+        return Vec::new();
+    };
+    nodes
+        .iter()
+        .filter(|node| node.parent == around.index)
+        .filter(|node| [kind::PROCESS, kind::THREAD].contains(&node.kind))
+        .map(|node| node.tgid)
+        .collect()
+}

@@ -1,0 +1,226 @@
+//! Whom the rules' reservations are for: which processes, and what their currency is called.
+
+use crate::currency::is_of_name;
+use crate::rules::{Reserve, What};
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
+use std::path::{Path, PathBuf};
+use tombola_kernel::abi::NAME;
+
+/// How often to look whether a unit that does not run runs, in looks: that means to walk through all cgroups.
+const WALK_EVERY: u64 = 5;
+
+/// What the kernel adds to the path of a file that is no more.
+const DELETED: &str = " (deleted)";
+
+/// The currency's name. Where a part of what it is for cannot be in a name, that part is marked by a number made of it all.
+pub fn currency_name(what: &What) -> String {
+    let (kind, of, text) = match what {
+        What::Program(name) => ("prog", name, name.rsplit('/').next().unwrap_or(name)),
+        What::Unit(name) => ("unit", name, name.as_str()),
+    };
+    let plain = format!("{kind}.{text}");
+    if text == of && plain.len() < NAME && plain.chars().all(is_of_name) {
+        return plain;
+    }
+    let mark = format!("-{:06x}", fingerprint(of) & 0xff_ffff);
+    let mut name: String = plain.chars().filter(|c| is_of_name(*c)).collect();
+    name.truncate(NAME - 1 - mark.len());
+    name + &mark
+}
+
+// FNV-1a.
+fn fingerprint(text: &str) -> u32 {
+    text.bytes().fold(0x811c_9dc5, |hash, byte| {
+        (hash ^ u32::from(byte)).wrapping_mul(0x0100_0193)
+    })
+}
+
+/// Which rule is for a program: that for its path before that for its name.
+pub fn program<'a>(rules: &'a [Reserve], path: &str) -> Option<&'a What> {
+    let path = path.strip_suffix(DELETED).unwrap_or(path);
+    let name = path.rsplit('/').next().unwrap_or(path);
+    let is_for = |wanted: &str| {
+        rules
+            .iter()
+            .map(|rule| &rule.what)
+            .find(|what| matches!(what, What::Program(program) if program == wanted))
+    };
+    is_for(path).or_else(|| is_for(name))
+}
+
+/// Whose processes are to have which reservation. What was found is kept, for looking is not free.
+pub struct Finder {
+    cgroups: PathBuf,
+    units: BTreeMap<String, PathBuf>,
+    looks: u64,
+}
+
+impl Finder {
+    pub fn new(cgroups: &Path) -> Self {
+        Self {
+            cgroups: cgroups.to_owned(),
+            units: BTreeMap::new(),
+            looks: 0,
+        }
+    }
+
+    /// Of these processes, those that a rule is for. A program's own rule comes before its unit's.
+    pub fn find(&mut self, rules: &[Reserve], pids: &[u32]) -> BTreeMap<What, Vec<u32>> {
+        let mut found: BTreeMap<What, Vec<u32>> = BTreeMap::new();
+        let units = self.of_units(rules);
+        let is_program = |rule: &Reserve| matches!(rule.what, What::Program(_));
+        let programs = rules.iter().any(is_program);
+        for pid in pids {
+            let of_program = programs
+                .then(|| fs::read_link(format!("/proc/{pid}/exe")).ok())
+                .flatten()
+                .and_then(|path| program(rules, &path.to_string_lossy()).cloned());
+            if let Some(what) = of_program.or_else(|| units.get(pid).cloned()) {
+                found.entry(what).or_default().push(*pid);
+            }
+        }
+        found
+    }
+
+    fn of_units(&mut self, rules: &[Reserve]) -> BTreeMap<u32, What> {
+        let wanted: BTreeSet<&String> = rules
+            .iter()
+            .filter_map(|rule| match &rule.what {
+                What::Unit(name) => Some(name),
+                What::Program(_) => None,
+            })
+            .collect();
+        self.units
+            .retain(|name, path| wanted.contains(name) && path.is_dir());
+        if self.units.len() < wanted.len() && self.looks % WALK_EVERY == 0 {
+            walk(&self.cgroups, &mut |path| {
+                note(&mut self.units, path, &wanted)
+            });
+        }
+        self.looks += 1;
+        let mut processes = BTreeMap::new();
+        for (name, path) in &self.units {
+            walk(path, &mut |path| {
+                let of_unit = pids(path).into_iter();
+                processes.extend(of_unit.map(|pid| (pid, What::Unit(name.clone()))));
+            });
+        }
+        processes
+    }
+}
+
+fn note(units: &mut BTreeMap<String, PathBuf>, path: &Path, wanted: &BTreeSet<&String>) {
+    let name = path.file_name().and_then(|name| name.to_str());
+    if let Some(name) = name.map(String::from).filter(|name| wanted.contains(name)) {
+        units.entry(name).or_insert_with(|| path.to_owned());
+    }
+}
+
+fn pids(cgroup: &Path) -> Vec<u32> {
+    let text = fs::read_to_string(cgroup.join("cgroup.procs")).unwrap_or_default();
+    text.lines().filter_map(|line| line.parse().ok()).collect()
+}
+
+// A folder, then all below.
+fn walk(folder: &Path, visit: &mut impl FnMut(&Path)) {
+    visit(folder);
+    for entry in fs::read_dir(folder).into_iter().flatten().flatten() {
+        if entry.file_type().is_ok_and(|kind| kind.is_dir()) {
+            walk(&entry.path(), visit);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::currency::name;
+    use crate::rules::Percent;
+
+    fn rule(what: What) -> Reserve {
+        Reserve {
+            what,
+            share: Percent::whole(30),
+        }
+    }
+
+    fn program_rule(name: &str) -> Reserve {
+        rule(What::Program(name.into()))
+    }
+
+    #[test]
+    fn a_short_name_is_the_currencys() {
+        assert_eq!(currency_name(&What::Program("mpv".into())), "prog.mpv");
+        let nginx = What::Unit("nginx.service".into());
+        assert_eq!(currency_name(&nginx), "unit.nginx.service");
+    }
+
+    #[test]
+    fn other_names_are_shortened_and_marked_and_different_all_the_same() {
+        let whats = [
+            What::Program("/usr/bin/mpv".into()),
+            What::Program("/usr/local/bin/mpv".into()),
+            What::Program("a program".into()),
+            What::Program("aprogram".into()),
+            What::Program("ä".into()),
+            What::Unit("a-very-long-name-of-a-unit.service".into()),
+            What::Unit("a-very-long-name-of-a-unit.slice".into()),
+            What::Unit("getty@tty1.service".into()),
+        ];
+        let names: BTreeSet<String> = whats.iter().map(currency_name).collect();
+        assert_eq!(names.len(), whats.len(), "{names:?}");
+        for text in names {
+            assert!(name(&text).is_ok(), "{text}");
+        }
+    }
+
+    #[test]
+    fn a_path_beats_a_name() {
+        let rules = [program_rule("mpv"), program_rule("/opt/mpv")];
+        assert_eq!(program(&rules, "/usr/bin/mpv"), Some(&rules[0].what));
+        assert_eq!(program(&rules, "/opt/mpv"), Some(&rules[1].what));
+        assert_eq!(program(&rules, "/opt/mpv (deleted)"), Some(&rules[1].what));
+        assert_eq!(program(&rules, "/usr/bin/mpv2"), None);
+        assert_eq!(program(&rules, "/mpv/sh"), None);
+    }
+
+    #[test]
+    fn a_process_is_found_by_its_executable_before_its_unit() {
+        let root = std::env::temp_dir().join(format!("tombola-keep-who-{}", std::process::id()));
+        let unit = root.join("system.slice/web.service");
+        let below = unit.join("worker");
+        fs::create_dir_all(&below).unwrap();
+        fs::create_dir_all(root.join("other.service")).unwrap();
+        let own = std::process::id();
+        fs::write(unit.join("cgroup.procs"), "77\n").unwrap();
+        fs::write(below.join("cgroup.procs"), format!("78\n{own}\n")).unwrap();
+        fs::write(root.join("other.service/cgroup.procs"), "79\n").unwrap();
+        let exe = std::env::current_exe().unwrap();
+        let rules = [
+            rule(What::Unit("web.service".into())),
+            program_rule(exe.to_str().unwrap()),
+            rule(What::Unit("absent.service".into())),
+        ];
+        let found = Finder::new(&root).find(&rules, &[77, 78, 79, own]);
+        assert_eq!(found.get(&rules[0].what), Some(&vec![77, 78]));
+        assert_eq!(found.get(&rules[1].what), Some(&vec![own]));
+        assert_eq!(found.len(), 2);
+        fs::remove_dir_all(root).unwrap();
+    }
+
+    #[test]
+    fn a_unit_that_comes_later_is_found_within_some_looks() {
+        let root = std::env::temp_dir().join(format!("tombola-keep-late-{}", std::process::id()));
+        fs::create_dir_all(&root).unwrap();
+        let rules = [rule(What::Unit("late.service".into()))];
+        let mut finder = Finder::new(&root);
+        assert!(finder.find(&rules, &[80]).is_empty());
+        let unit = root.join("late.service");
+        fs::create_dir_all(&unit).unwrap();
+        fs::write(unit.join("cgroup.procs"), "80\n").unwrap();
+        let looks = (0..WALK_EVERY).filter(|_| !finder.find(&rules, &[80]).is_empty());
+        assert_eq!(looks.count(), 1);
+        fs::remove_dir_all(root).unwrap();
+    }
+}
