@@ -1,4 +1,4 @@
-//! vm/refusals.sh in the virtual machine. Needs what `make vm` fetches and the programs built for release, among them the
+//! The scripts of vm/ in the virtual machine. Needs what `make vm` fetches and the programs built for release, among them the
 //! laboratory: so it is not run by a plain `cargo test` but by `make test`, as `cargo test -- --ignored`.
 
 use std::path::{Path, PathBuf};
@@ -23,17 +23,35 @@ fn compile_calls() -> PathBuf {
     program
 }
 
-#[test]
-#[ignore = "boots a virtual machine: make test"]
-fn every_refusal_on_a_real_kernel() {
-    let script = in_source("cli/tests/vm/refusals.sh");
-    let status = Command::new(in_source("target/release/tombola-lab"))
-        .args(["vm", "--add"])
-        .arg(compile_calls())
-        .arg("--add")
-        .arg(&script)
-        .args(["--", "refusals.sh"])
+// A script of vm/ in the machine, with more options for that and other programs in it.
+fn passes(script: &str, options: &[&str], programs: &[&Path]) {
+    let path = in_source("cli/tests/vm").join(script);
+    let mut command = Command::new(in_source("target/release/tombola-lab"));
+    command.arg("vm").args(options).arg("--add").arg(&path);
+    for program in programs {
+        command.arg("--add").arg(program);
+    }
+    let status = command
+        .args(["--", script])
         .status()
         .expect("build the laboratory first: cargo build --release");
     assert!(status.success(), "see FAILED above");
+}
+
+#[test]
+#[ignore = "boots a virtual machine: make test"]
+fn every_refusal_on_a_real_kernel() {
+    passes("refusals.sh", &[], &[&compile_calls()]);
+}
+
+#[test]
+#[ignore = "boots a virtual machine: make test"]
+fn currencies_reservations_freezing_and_rules_on_a_real_kernel() {
+    passes("economy.sh", &[], &[]);
+}
+
+#[test]
+#[ignore = "boots a virtual machine: make test"]
+fn the_frozen_stand_still_and_are_no_stall() {
+    passes("frozen.sh", &["--measured"], &[]);
 }

@@ -1,0 +1,376 @@
+#!/bin/sh
+# What currencies, reservations, freezing and rules must do, tried on a real kernel with sched_ext and two CPUs, as root, with the
+# users alice (1000) and bob (1001). Ends with "N passed, N failed".
+
+passed=0 failed=0
+
+check() { # NAME CONDITION...
+	name=$1
+	shift
+	if "$@"; then
+		passed=$((passed + 1))
+	else
+		failed=$((failed + 1))
+		echo "FAILED $name; the last answer was:"
+		cat answer
+	fi
+}
+
+as_exec() { # USER COMMAND...: in place of this shell
+	uid=$(id -u "$1")
+	shift
+	exec setpriv --reuid "$uid" --regid "$uid" --clear-groups "$@"
+}
+
+as() { # USER COMMAND...
+	(as_exec "$@")
+}
+
+done_() { # COMMAND...: must succeed
+	"$@" >answer 2>&1
+	status=$?
+	check "$* (status $status)" test $status -eq 0
+}
+
+says() { # WORDS COMMAND...: must succeed, and say that
+	words=$1
+	shift
+	done_ "$@"
+	check "$* does not say: $words" grep -q -- "$words" answer
+}
+
+keeps_quiet() { # WORDS COMMAND...: must succeed, and not say that
+	words=$1
+	shift
+	done_ "$@"
+	if grep -q -- "$words" answer; then check "$* says: $words" false; fi
+}
+
+holds() { # NUMBER LTIX-OPTIONS...
+	wanted=$1
+	shift
+	ltix -n "$@" >answer 2>&1
+	check "ltix $* is not $wanted" test "$(cat answer)" = "$wanted"
+}
+
+within() { # SECONDS CONDITION...: becomes true in that time
+	tenths=$(($1 * 10))
+	shift
+	until "$@" >answer 2>&1; do
+		tenths=$((tenths - 1))
+		test $tenths -gt 0 || return 1
+		sleep 0.1
+	done
+}
+
+start() { # waits until it schedules
+	: >daemon.log
+	tombola start "$@" >>daemon.log 2>&1 &
+	daemon=$!
+	until grep -q 'tombola schedules' daemon.log || ! kill -0 $daemon 2>/dev/null; do sleep 0.1; done
+	check "the scheduler starts" grep -q 'tombola schedules' daemon.log
+}
+
+cpu_ns() { # PID: CPU time of its threads
+	cat /proc/"$1"/task/*/schedstat | awk '{ sum += $1 } END { print sum }'
+}
+
+overdue() {
+	tombola status --json --interval 1ms | awk -F '[:,]' '/"overdue"/ { print $2 + 0 }'
+}
+
+tree_line() { # WORDS: the line of the tree of who is active that begins with them, blanks squeezed
+	tombola tree --active | sed 's/^ *//; s/  */ /g' | grep -m 1 -- "^$1"
+}
+
+column() { # N WORDS: from the right: 1 received, 2 entitled, 3 worth, 4 tickets
+	tree_line "$2" | awk -v n="$1" '{ print $(NF - n + 1) }'
+}
+
+is_gone() { # PID
+	! kill -0 "$1" 2>/dev/null || grep -q '^State:.Z' /proc/"$1"/status
+}
+
+in_currency() { # NAME PID: directly
+	tombola tree --interval 100ms | awk -v name="$1" -v pid="$2" '
+		{ match($0, /^ */); depth = RLENGTH / 2 }
+		/^ *currency / { at[depth] = $2; next }
+		{ at[depth] = "" }
+		$2 == pid && depth && at[depth - 1] == name { found = 1 }
+		END { exit !found }'
+}
+
+at_least() { # FOUND WANTED
+	awk -v a="$1" -v b="$2" 'BEGIN { exit !(a != "" && a >= b) }'
+}
+
+near() { # FOUND WANTED TOLERANCE
+	awk -v a="$1" -v b="$2" -v t="$3" 'BEGIN { exit !(a != "" && a - b <= t && b - a <= t) }'
+}
+
+cd /tmp || exit
+rm -rf /var/lib/tombola
+start
+
+echo "# currencies, as a user without privileges"
+done_ as alice tombola currency make build --tickets 300
+done_ as alice tombola currency make sub --in build
+done_ as alice tombola currency make -- _x.y-z
+says '^build  *-  *300 ' as alice tombola currency list
+says '^sub  *build  *100 ' as alice tombola currency list
+says '"name": "sub"' tombola currency list -u alice --json
+keeps_quiet build as bob tombola currency list
+(as_exec alice tombola run --currency build --tickets 50 burn >/dev/null) &
+in_build=$!
+(as_exec alice tombola run -c sub burn >/dev/null) &
+in_sub=$!
+(as_exec alice burn >/dev/null) &
+plain=$!
+(as_exec bob burn >/dev/null) &
+of_bob=$!
+has_50() { test "$(ltix -n -p $in_build)" = 50; }
+check "run sets the tickets" within 5 has_50
+sleep 0.5
+check "run enters the currency" in_currency build $in_build
+check "run enters the inner currency" in_currency sub $in_sub
+check "worth of build" test "$(column 3 'currency build')" = 750.0
+check "worth of sub" test "$(column 3 'currency sub')" = 500.0
+check "worth of the process in build" test "$(column 3 "burn $in_build")" = 250.0
+check "worth of the one beside" test "$(column 3 "burn $plain")" = 250.0
+check "what build is entitled to" near "$(column 2 'currency build')" 37.5 1
+check "what build receives" near "$(column 1 'currency build')" 37.5 3
+keeps_quiet build as bob tombola tree
+says 'user alice' as bob tombola tree --active
+says "burn *$in_sub" as alice tombola tree
+tombola status --json >answer
+check "status tells the processes in currencies" grep -q "\"pid\": $in_sub," answer
+
+echo "# funding, moving"
+done_ as alice tombola currency fund build 100
+check "funding changes what it is worth" test "$(column 3 'currency build')" = 500.0
+done_ as alice tombola currency move sub
+says '^sub  *-  *100 ' as alice tombola currency list
+done_ as alice tombola currency move sub --in build
+says '^sub  *build  *100 ' as alice tombola currency list
+done_ as alice tombola currency enter sub $plain $in_build
+check "enter takes several" in_currency sub $in_build
+done_ as alice tombola currency leave $plain
+check "leave" test "$(column 3 "burn $plain")" = 500.0
+(as_exec alice sh -c 'tombola currency enter sub $$; sleep 1000; true') &
+parent=$!
+child() { awk -v p=$parent '$4 == p && $2 == "(sleep)" { print $1 }' /proc/[0-9]*/stat 2>/dev/null | grep .; }
+check "the child" within 5 child
+child=$(cat answer)
+check "children are where their parent is" within 3 in_currency sub "$child"
+kill $parent $child
+
+echo "# retiring: what is in it falls to the one around"
+done_ as alice tombola currency retire sub
+check "to the currency around it" in_currency build $in_sub
+done_ as alice tombola currency retire build
+keeps_quiet build as alice tombola currency list
+check "and to the user" test "$(column 3 "burn $in_sub")" = 400.0
+done_ as alice tombola currency retire _x.y-z
+
+echo "# eight inside one another"
+inside=
+for n in 1 2 3 4 5 6 7 8; do
+	done_ as alice tombola currency make n$n $inside
+	inside="--in n$n"
+done
+(as_exec alice tombola run -c n8 burn >/dev/null) &
+deep=$!
+sleep 0.5
+check "one in eight runs" near "$(column 1 "burn $deep")" 12.5 2
+kill $deep
+for n in 1 2 3 4 5 6 7 8; do done_ as alice tombola currency retire n$n; done
+
+echo "# freezing"
+done_ as alice lrenice $plain 0
+holds 0 -p $plain
+says frozen ltix -p $plain
+sleep 0.1
+before=$(cpu_ns $plain) turns=$(overdue)
+kill $in_build $in_sub $of_bob
+sleep 40 # longer than the kernel's watchdog waits, on a machine that is idle otherwise
+after=$(cpu_ns $plain)
+echo "frozen for 40 s: $(((after - before) / 1000)) us of CPU time, with what a busy host adds"
+check "the watchdog ends the scheduler" kill -0 $daemon
+check "the frozen has had more than a turn each 5 s" test $(($(overdue) - turns)) -le 9
+tombola tree >answer
+check "the tree says who is frozen" grep -A 1 '^frozen' answer | grep -q "burn *$plain *frozen"
+done_ as alice lrenice $plain 100
+sleep 1
+check "the thawed runs" test $(($(cpu_ns $plain) - after)) -gt 500000000
+done_ as alice lrenice $plain 0
+sleep 0.2
+kill -KILL $plain
+check "a frozen process is killed" within 1 is_gone $plain
+(as_exec alice burn >/dev/null) &
+plain=$!
+sleep 0.2
+lrenice $plain 0
+sleep 0.2
+kill $plain
+check "a frozen process is terminated" within 1 is_gone $plain
+(as_exec alice burn >/dev/null) &
+plain=$!
+done_ lsetbase -u alice 0
+holds 0 -u alice
+sleep 0.2
+before=$(cpu_ns $plain)
+sleep 2
+check "all of a frozen user's stand still" test $(($(cpu_ns $plain) - before)) -le 20000000
+done_ lsetbase -u alice 700
+holds 700 -u alice
+sleep 1
+check "and run again" test $(($(cpu_ns $plain) - before)) -gt 300000000
+done_ as alice tombola currency make cold
+done_ as alice tombola currency enter cold $plain
+done_ as alice tombola currency fund cold 0
+says '^cold .*frozen' as alice tombola currency list
+sleep 0.2
+before=$(cpu_ns $plain)
+sleep 1
+check "all in a frozen currency stands still" test $(($(cpu_ns $plain) - before)) -le 20000000
+done_ as alice tombola currency retire cold
+sleep 1
+check "until it is retired" test $(($(cpu_ns $plain) - before)) -gt 300000000
+
+echo "# reservations"
+for _ in 1 2 3 4; do
+	(as_exec bob burn >/dev/null) &
+	bobs="$bobs $!"
+done
+tombola reserve 60% -- burn >/dev/null &
+reserved=$!
+sleep 0.5
+says "process $reserved (burn)  *60%" tombola reserve
+says '^left  *90%' tombola reserve
+check "received what is reserved" at_least "$(column 1 "burn $reserved")" 28
+kill $reserved
+wait $reserved 2>/dev/null
+says '^left  *150%' tombola reserve
+done_ tombola reserve 80% --pid $plain
+check "a running process receives it" at_least "$(column 1 "burn $plain")" 37
+done_ tombola reserve 150% --pid $plain
+says '^left  *0%' tombola reserve
+done_ tombola release --pid $plain
+says '^left  *150%' tombola reserve
+done_ as alice tombola currency make hers
+done_ as alice tombola currency enter hers $plain
+done_ tombola reserve 50% --currency alice:hers
+says 'currency alice:hers  *50%' tombola reserve
+says 'reserved 50%' as alice tombola currency list
+check "a currency receives it" at_least "$(column 1 'currency hers')" 23
+done_ as alice tombola currency retire hers
+says '^held  *0%' tombola reserve
+lrenice $plain 0
+tombola release --pid $plain >/dev/null 2>&1
+holds 0 -p $plain # who has no reservation is not thawed by its release
+kill $plain $bobs
+
+echo "# base tickets survive a restart, in order or not"
+done_ lsetbase -u alice 700
+done_ lsetbase -u bob 0
+done_ tombola stop
+check "they are saved" test "$(cat /var/lib/tombola/base-tickets)" = "1000 700
+1001 0"
+start
+holds 700 -u alice
+holds 0 -u bob
+done_ lsetbase -u bob 1000
+sleep 1.5
+kill -KILL $daemon
+wait $daemon 2>/dev/null
+start
+holds 700 -u alice
+holds 1000 -u bob
+tombola stop >/dev/null
+echo "1000 7OO" >/var/lib/tombola/base-tickets
+start
+check "a damaged file is reported" grep -q 'line 1 does not end with base tickets' daemon.log
+check "and kept" test "$(cat /var/lib/tombola/base-tickets.damaged)" = "1000 7OO"
+holds 1000 -u alice
+
+echo "# rules"
+cat >rules.toml <<-END
+	floor = "40%"
+	root = "10%"
+	default = 500
+	[users]
+	alice = 3000
+	4000 = 0
+	[[reserve]]
+	program = "burn"
+	share = "30%"
+	[[reserve]]
+	unit = "web.service"
+	share = "50%"
+END
+lsetbase -u bob 600
+tombola stop >/dev/null
+start --rules rules.toml
+holds 3000 -u alice
+holds 600 -u bob # what lsetbase said
+holds 500 -u 0
+holds 500 -u 5000
+holds 0 -u 4000
+says '^floor  *80%' tombola reserve
+says '^held  *0%' tombola reserve
+(as_exec alice burn >/dev/null) &
+first=$!
+(as_exec bob burn >/dev/null) &
+second=$!
+mkdir -p /sys/fs/cgroup/system.slice/web.service/worker
+(as_exec bob sh -c 'while :; do :; done') &
+web=$!
+echo $web >/sys/fs/cgroup/system.slice/web.service/worker/cgroup.procs
+check "a program's processes share a reservation" within 3 in_currency prog.burn $second
+check "whoever's they are" in_currency prog.burn $first
+check "a unit has its reservation" within 10 in_currency unit.web.service $web
+says '^held  *80%' tombola reserve
+check "the reservation is received" at_least "$(column 1 'currency prog.burn')" 14
+lsetbase -u alice 2000
+sed -i 's/alice = 3000/alice = 1500/; s/30%/20%/; s/default = 500/default = 800/' rules.toml
+done_ tombola reload
+holds 1500 -u alice
+holds 600 -u bob
+holds 800 -u 0
+holds 800 -u 5000
+says '^held  *70%' tombola reserve
+echo "floor = 30" >rules.toml
+tombola reload >answer 2>&1
+check "wrong rules are refused by reload" grep -q 'rules.toml:1:9: floor is a whole number' answer
+holds 1500 -u alice
+kill -HUP $daemon
+check "and by the daemon, which goes on" within 3 grep -q 'rules.toml:1:9: floor is a whole number' daemon.log
+says '^held  *70%' tombola reserve
+cat >rules.toml <<-END
+	[[reserve]]
+	program = "burn"
+	share = "20%"
+END
+kill -HUP $daemon
+check "SIGHUP has them read" within 3 grep -q 'tombola goes by' daemon.log
+holds 1000 -u alice
+check "the unit's reservation has ended" within 3 sh -c "! tombola currency list | grep -q unit"
+check "and its process is bob's again" within 3 sh -c "tombola tree --active | grep -q 'sh  *$web'"
+kill $first $second $web
+check "a reservation ends with the last process" within 4 sh -c "tombola reserve | grep -q '^held  *0%'"
+check "and the currency" within 2 sh -c "! tombola currency list | grep -q prog"
+printf '[[reserve]]\nprogram = "burn"\nshare = "160%%"\n' >rules.toml
+done_ tombola reload
+burn >/dev/null &
+first=$!
+sleep 3
+check "a refused admission is said once" test "$(grep -c 'program burn has no reservation: 160% cannot' daemon.log)" -eq 1
+check "nothing is left of it" sh -c "! tombola currency list | grep -q prog"
+kill $first
+tombola status >answer
+check "the daemon has not failed" kill -0 $daemon
+done_ tombola stop
+check "nothing is left" test -z "$(ls -A /run/tombola)"
+
+echo "$passed passed, $failed failed"
+test $failed -eq 0
