@@ -268,8 +268,6 @@ TB_FN u32 tb_charge(struct tb_queue *q, const struct tb_rules *r, u32 i)
 {
 	const struct tb_bill *bill = &q->bill;
 
-	u32 level = 0;
-
 	tb_loop(TB_DEPTH) {
 		struct tb_client *c = tb_at(q, i), *p = tb_at(q, c->parent);
 		u64 draw = TB_DRAW_ONE, alone = p->weight == c->tickets, pass = c->pass, bounded;
@@ -279,7 +277,7 @@ TB_FN u32 tb_charge(struct tb_queue *q, const struct tb_rules *r, u32 i)
 		/* Most bills have but one of the three. */
 		if (bill->used_ns) {
 			if (r->lottery && !alone)
-				draw = tb_draw_exp(tb_mix(bill->seed, level));
+				draw = tb_draw_exp(tb_mix(bill->seed, i));
 			pass += tb_advance(bill->used_ns, draw, c->tickets);
 			c->used_ns += bill->used_ns;
 			c->young_ns += bill->used_ns;
@@ -296,7 +294,6 @@ TB_FN u32 tb_charge(struct tb_queue *q, const struct tb_rules *r, u32 i)
 		if (pass != c->pass)
 			tb_set_pass(q, r, c, pass);
 		i = c->parent;
-		level++;
 	}
 	return 0;
 }

@@ -217,11 +217,11 @@ impl Model {
     }
 
     pub fn charge(&mut self, i: u32, bill: &Bill) {
-        for (level, k) in (0..).zip(self.line(i)) {
+        for k in self.line(i) {
             let (tickets, parent) = (self.at(k).tickets, self.at(k).parent);
             let alone = self.weight(parent) == tickets;
             let draw = match self.rules.lottery {
-                1 if !alone => i128::from(draw_exp(mix(bill.seed, level))),
+                1 if !alone => i128::from(draw_exp(mix(bill.seed, k))),
                 _ => 1 << limits::DRAW_SHIFT,
             };
             let used = i128::from(bill.used_ns.min(limits::CHARGE_MAX_NS));
