@@ -349,60 +349,59 @@ static __always_inline s64 call_machine(struct tombola_call *call, struct run_qu
 	}
 }
 
-/* What kind of thing a call is about. */
+/*
+ * What kind of thing a call is about, and which fields it has a use for; the others must be zero, so that they may mean something
+ * one day.
+ */
 enum subject { ABOUT_NOTHING, ABOUT_INFO, ABOUT_COUNTER, ABOUT_USER, ABOUT_PROCESS, ABOUT_CURRENCY, ABOUT_MACHINE };
+enum field { HAS_VALUE = 1, HAS_CURRENCY = 2, HAS_NAME = 4 };
 
-static __always_inline enum subject subject_of(const struct tombola_call *call)
+#define OPERATIONS 32
+
+const volatile struct {
+	u8 subject;
+	u8 has;
+} operations[OPERATIONS] = {
+	[TOMBOLA_INFO] = { ABOUT_INFO, 0 },
+	[TOMBOLA_GET_COUNTER] = { ABOUT_COUNTER, 0 },
+	[TOMBOLA_GET_BASE_TICKETS] = { ABOUT_USER, 0 },
+	[TOMBOLA_SET_BASE_TICKETS] = { ABOUT_USER, HAS_VALUE },
+	[TOMBOLA_GET_TICKETS] = { ABOUT_PROCESS, 0 },
+	[TOMBOLA_SET_TICKETS] = { ABOUT_PROCESS, HAS_VALUE },
+	[TOMBOLA_GET_WINS] = { ABOUT_PROCESS, 0 },
+	[TOMBOLA_GET_QUANTUM_USE] = { ABOUT_PROCESS, 0 },
+	[TOMBOLA_MOVE_PROCESS] = { ABOUT_PROCESS, HAS_CURRENCY },
+	[TOMBOLA_RESERVE] = { ABOUT_PROCESS, HAS_VALUE | HAS_CURRENCY },
+	[TOMBOLA_FIND_CURRENCY] = { ABOUT_CURRENCY, HAS_NAME },
+	[TOMBOLA_MAKE_CURRENCY] = { ABOUT_CURRENCY, HAS_VALUE | HAS_CURRENCY | HAS_NAME },
+	[TOMBOLA_FUND_CURRENCY] = { ABOUT_CURRENCY, HAS_VALUE | HAS_CURRENCY },
+	[TOMBOLA_MOVE_CURRENCY] = { ABOUT_CURRENCY, HAS_VALUE | HAS_CURRENCY },
+	[TOMBOLA_RETIRE_CURRENCY] = { ABOUT_CURRENCY, HAS_CURRENCY },
+	[TOMBOLA_GET_RESERVED] = { ABOUT_MACHINE, 0 },
+	[TOMBOLA_SET_FLOOR] = { ABOUT_MACHINE, HAS_VALUE },
+	[TOMBOLA_SET_ROOT] = { ABOUT_MACHINE, HAS_VALUE },
+	[TOMBOLA_SET_DEFAULT] = { ABOUT_MACHINE, HAS_VALUE },
+};
+
+static __always_inline u32 subject_of(const struct tombola_call *call)
 {
-	switch (call->op) {
-	case TOMBOLA_INFO:
-		return ABOUT_INFO;
-	case TOMBOLA_GET_COUNTER:
-		return ABOUT_COUNTER;
-	case TOMBOLA_GET_BASE_TICKETS:
-	case TOMBOLA_SET_BASE_TICKETS:
-		return ABOUT_USER;
-	case TOMBOLA_GET_TICKETS:
-	case TOMBOLA_SET_TICKETS:
-	case TOMBOLA_GET_WINS:
-	case TOMBOLA_GET_QUANTUM_USE:
-	case TOMBOLA_MOVE_PROCESS:
-		return ABOUT_PROCESS;
-	case TOMBOLA_RESERVE:
-		return call->currency ? ABOUT_CURRENCY : ABOUT_PROCESS;
-	case TOMBOLA_FIND_CURRENCY:
-	case TOMBOLA_MAKE_CURRENCY:
-	case TOMBOLA_FUND_CURRENCY:
-	case TOMBOLA_MOVE_CURRENCY:
-	case TOMBOLA_RETIRE_CURRENCY:
-		return ABOUT_CURRENCY;
-	case TOMBOLA_GET_RESERVED:
-	case TOMBOLA_SET_FLOOR:
-	case TOMBOLA_SET_ROOT:
-	case TOMBOLA_SET_DEFAULT:
-		return ABOUT_MACHINE;
-	default:
+	if (call->op >= OPERATIONS)
 		return ABOUT_NOTHING;
-	}
+	return call->op == TOMBOLA_RESERVE && call->currency ? ABOUT_CURRENCY : operations[call->op].subject;
 }
 
-/* Fields that an operation has no use for must be zero, so that they may mean something one day. */
 static __always_inline bool is_tidy(const struct tombola_call *call)
 {
-	u32 op = call->op;
-	bool value = op == TOMBOLA_SET_TICKETS || op == TOMBOLA_SET_BASE_TICKETS || op == TOMBOLA_MAKE_CURRENCY ||
-		     op == TOMBOLA_FUND_CURRENCY || op == TOMBOLA_MOVE_CURRENCY || op == TOMBOLA_RESERVE || op >= TOMBOLA_SET_FLOOR;
-	bool currency = op >= TOMBOLA_MAKE_CURRENCY && op <= TOMBOLA_RESERVE;
-	bool name = op == TOMBOLA_FIND_CURRENCY || op == TOMBOLA_MAKE_CURRENCY;
+	u32 has = operations[call->op & (OPERATIONS - 1)].has;
 
-	return (value || !call->value) && (currency || !call->currency) && (name || !call->name[0]);
+	return (has & HAS_VALUE || !call->value) && (has & HAS_CURRENCY || !call->currency) && (has & HAS_NAME || !call->name[0]);
 }
 
 SEC("syscall")
 int tombola_call(struct tombola_call *call)
 {
 	struct run_queue *rq = queue_of(0);
-	enum subject subject = subject_of(call);
+	u32 subject = subject_of(call);
 	struct task_struct *p = 0;
 	s64 ret;
 
