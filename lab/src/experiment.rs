@@ -28,6 +28,7 @@ pub const EXPERIMENTS: &[Experiment] = &[
     experiments::relative::RELATIVE_RATE_LOAD,
     experiments::short_run::SHORT_RUN,
     experiments::insulation::INSULATION_USER,
+    experiments::insulation::INSULATION_CURRENCY,
     experiments::error_by_window::ERROR_BY_WINDOW,
     experiments::cost::COST,
     experiments::cost_economy::COST_ECONOMY,
@@ -38,6 +39,9 @@ pub fn find(name: &str) -> Option<&'static Experiment> {
         .iter()
         .find(|experiment| experiment.name == name)
 }
+
+/// Plans, and what was seen of each.
+pub type Played = Vec<(Plan, Course)>;
 
 /// Where an experiment runs and writes.
 pub struct Bench {
@@ -76,22 +80,47 @@ impl Bench {
         Ok([first?, second?])
     }
 
+    /// Plays the plans and writes their series.
+    pub fn record(&self, batches: [&[Plan]; 2]) -> Result<Played> {
+        let courses = self.play(batches)?.into_iter().flatten();
+        let played: Played = batches.concat().into_iter().zip(courses).collect();
+        let (plans, courses): (Vec<_>, Vec<_>) =
+            played.iter().map(|(plan, course)| (plan, course)).unzip();
+        self.write("series.csv", &series(&plans, &courses))?;
+        Ok(played)
+    }
+
     pub fn write(&self, name: &str, text: &str) -> Result<()> {
         let path = self.out.join(name);
         fs::write(&path, text).with_context(|| format!("cannot write {}", path.display()))
     }
 }
 
+/// As many processes as a machine of the usual memory has room for, with much to spare.
+const CLIENTS_USUAL: usize = 200;
+const MEMORY_MIB: u32 = 1024;
+
 fn play_batch(plans: &[Plan]) -> Result<Vec<Course>> {
-    // A busy guest passes four seconds and more in each of the host's; loading the scheduler takes it over a minute.
+    let boots = plans.chunk_by(|a, b| a.shift == b.shift);
+    let courses: Vec<Vec<Course>> = boots.map(play_boot).collect::<Result<_>>()?;
+    Ok(courses.concat())
+}
+
+fn play_boot(plans: &[Plan]) -> Result<Vec<Course>> {
+    let shift = plans[0].shift.unwrap_or(Mode::SHIFT_DEFAULT);
+    // A busy guest passes four seconds and more in each of the host's, at the usual speed of its CPU; loading the scheduler
+    // takes it over a minute. The host may be busy, too.
     let seconds: f64 = plans.iter().map(|plan| plan.seconds + plan.warm_up_s).sum();
-    let mut clients = plans.iter().flat_map(|plan| &plan.clients);
-    let disk = clients.any(|client| matches!(client.work, Work::Disk));
+    let slower = f64::from(1 << Mode::SHIFT_DEFAULT.saturating_sub(shift));
+    let clients = || plans.iter().flat_map(|plan| &plan.clients);
+    let disk = clients().any(|client| matches!(client.work, Work::Disk));
+    let crowded = plans.iter().any(|plan| plan.clients.len() > CLIENTS_USUAL);
     let machine = Machine {
         cpus: 1,
+        memory_mib: if crowded { 2 * MEMORY_MIB } else { MEMORY_MIB },
         disk_mib: if disk { DISK_MIB } else { 0 },
-        mode: Mode::measured(),
-        timeout: Duration::from_secs_f64(300.0 + 2.0 * seconds),
+        mode: Mode::Measured { shift, seed: 0 },
+        timeout: Duration::from_secs_f64(900.0 + 2.0 * seconds * slower),
         ..Machine::default()
     };
     let mut image = tombola_image()?;
@@ -123,6 +152,8 @@ fn take(line: &str, of: usize, courses: &mut Vec<Course>) -> Result<()> {
         }
         (Line::Sample(sample), Some(course)) => course.samples.push(sample),
         (Line::Draw(draw), Some(course)) => course.draws.push(draw),
+        (Line::End(end), Some(course)) => course.ends.push(end),
+        (Line::Answer(answer), Some(course)) => course.answer = Some(answer),
         _ => bail!("the guest began with a sample"),
     }
     Ok(())

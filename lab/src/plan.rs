@@ -12,14 +12,20 @@ pub const DISK_MIB: u32 = 2048;
 /// Where the driver finds the plans.
 pub const PLANS_FILE: &str = "/lab/plans.json";
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+/// What a process has without having been given any, under Tombola.
+pub const TICKETS_DEFAULT: u32 = 100;
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Scheduler {
+    #[default]
     Stride,
     Lottery,
     /// The kernel's own, by nice values.
     Nice,
     /// The kernel's own, by `cpu.weight` of cgroups.
     Weight,
+    /// The kernel's own, with SCHED_DEADLINE for those who have a runtime and a period.
+    Deadline,
 }
 
 impl Scheduler {
@@ -29,6 +35,7 @@ impl Scheduler {
             Scheduler::Lottery => "lottery",
             Scheduler::Nice => "nice",
             Scheduler::Weight => "cpu.weight",
+            Scheduler::Deadline => "SCHED_DEADLINE",
         }
     }
 
@@ -36,9 +43,18 @@ impl Scheduler {
     pub fn policy(self) -> Option<&'static str> {
         match self {
             Scheduler::Stride | Scheduler::Lottery => Some(self.name()),
-            Scheduler::Nice | Scheduler::Weight => None,
+            Scheduler::Nice | Scheduler::Weight | Scheduler::Deadline => None,
         }
     }
+}
+
+/// A currency of a user's own making.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Currency {
+    pub user: u32,
+    pub name: String,
+    /// In the user's money.
+    pub tickets: u32,
 }
 
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -49,6 +65,35 @@ pub enum Work {
     Units(u64),
     /// Writes more than fits into memory to the disk and reads it back, for ever; a unit is a MiB that moved.
     Disk,
+    /// One of apps/, with `--progress FILE`, where it counts its units; at the end it is asked to end.
+    Program {
+        words: Vec<String>,
+        /// The option by which it is told to write numbers into a file, a line each, when it ends.
+        numbers: Option<String>,
+    },
+}
+
+/// A cgroup, where those are used, and its `cpu.weight`.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Group {
+    pub name: String,
+    pub weight: u32,
+}
+
+impl Group {
+    pub fn new(name: impl Into<String>, weight: u32) -> Self {
+        Self {
+            name: name.into(),
+            weight,
+        }
+    }
+}
+
+/// What SCHED_DEADLINE is asked for: so much of each period.
+#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
+pub struct Deadline {
+    pub runtime_ns: u64,
+    pub period_ns: u64,
 }
 
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -57,11 +102,21 @@ pub struct Client {
     pub user: u32,
     /// Under Tombola; the user has the default of base tickets.
     pub tickets: u32,
+    /// Under Tombola: which of its user's currencies it is in, of those of the plan.
+    pub currency: Option<String>,
+    /// Under Tombola: percent of the CPU that it has reserved.
+    pub reserved: Option<u32>,
     /// Under the kernel's own scheduler.
     pub nice: i32,
-    /// Of the cgroup of its user, where those are used.
-    pub weight: u32,
+    /// Where cgroups are used: the one it is in, after those that this one is inside.
+    pub groups: Vec<Group>,
+    /// Where SCHED_DEADLINE is used; without, it is one of all others.
+    pub deadline: Option<Deadline>,
     pub work: Work,
+    /// Begins so long after the first sample, or before the warming up.
+    pub starts_s: Option<f64>,
+    /// Is killed at the first sample so long after the first one, or at the end.
+    pub ends_s: Option<f64>,
 }
 
 impl Client {
@@ -69,9 +124,27 @@ impl Client {
         Self {
             user,
             tickets,
+            currency: None,
+            reserved: None,
             nice: 0,
-            weight: 100,
+            groups: vec![Group::new(format!("user{user}"), 100)],
+            deadline: None,
             work: Work::Burn,
+            starts_s: None,
+            ends_s: None,
+        }
+    }
+
+    /// A program of apps/.
+    pub fn running(user: u32, words: &[&str]) -> Self {
+        let words = words.iter().map(|word| (*word).to_owned()).collect();
+        let work = Work::Program {
+            words,
+            numbers: None,
+        };
+        Self {
+            work,
+            ..Self::burning(user, TICKETS_DEFAULT)
         }
     }
 }
@@ -92,11 +165,23 @@ pub struct Change {
     pub nice: i32,
 }
 
-#[derive(Clone, Debug, Serialize, Deserialize)]
+/// A reservation that is asked for before the start, for one who may not get it.
+#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
+pub struct Request {
+    pub client: usize,
+    pub percent: u32,
+}
+
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct Plan {
     pub name: String,
     pub scheduler: Scheduler,
+    /// On a CPU on which an instruction takes 2^shift ns, if not on the usual one; in a boot of its own.
+    pub shift: Option<u32>,
+    /// Under Tombola; made before the clients begin, retired after them.
+    pub currencies: Vec<Currency>,
     pub clients: Vec<Client>,
+    pub request: Option<Request>,
     pub changes: Vec<Change>,
     /// Not looked at: until here everybody has started.
     pub warm_up_s: f64,
@@ -112,6 +197,9 @@ pub struct Plan {
 pub struct Course {
     pub samples: Vec<Sample>,
     pub draws: Vec<Draw>,
+    pub ends: Vec<End>,
+    /// To the request, if there was one.
+    pub answer: Option<Answer>,
 }
 
 /// CPU time and work of each client, at a moment.
@@ -138,12 +226,31 @@ pub struct Draw {
     pub base_value: f64,
 }
 
+/// What a client left behind.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct End {
+    pub client: usize,
+    /// From its beginning until its work was done, if that was limited.
+    pub took_ns: Option<u64>,
+    /// What it wrote into the file for its numbers.
+    pub numbers: Vec<u64>,
+}
+
+/// Of a command.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Answer {
+    pub status: i32,
+    pub text: String,
+}
+
 /// What the driver prints, a line of JSON each.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub enum Line {
     Began(String),
     Sample(Sample),
     Draw(Draw),
+    End(End),
+    Answer(Answer),
 }
 
 impl Course {
@@ -164,6 +271,28 @@ impl Course {
     /// Seconds since the first sample.
     pub fn at_s(&self, sample: usize) -> f64 {
         (self.samples[sample].at_ns - self.samples[0].at_ns) as f64 / 1e9
+    }
+
+    /// Of what everybody received, the part of one client.
+    pub fn share(&self, client: usize, from: usize, to: usize) -> f64 {
+        self.used_s(client, from, to) / self.all_used_s(from, to)
+    }
+
+    pub fn all_used_s(&self, from: usize, to: usize) -> f64 {
+        let clients = 0..self.samples[from].used_ns.len();
+        clients.map(|client| self.used_s(client, from, to)).sum()
+    }
+
+    /// Units of work that a client did between two samples.
+    pub fn done(&self, client: usize, from: usize, to: usize) -> f64 {
+        (self.samples[to].units[client] - self.samples[from].units[client]) as f64
+    }
+
+    /// The sample nearest to a time after the first.
+    pub fn sample_at(&self, seconds: f64) -> usize {
+        let off = |&i: &usize| (self.at_s(i) - seconds).abs();
+        let nearest = (0..self.samples.len()).min_by(|a, b| off(a).total_cmp(&off(b)));
+        nearest.expect("there is a sample")
     }
 
     /// Of what some clients received together, the part of the first of them.

@@ -12,6 +12,13 @@ pub fn standard_errors(measured: f64, part: f64, seconds: f64) -> f64 {
     (measured - part) / (part * (1.0 - part) / draws).sqrt()
 }
 
+/// The same of the ratio of two shares, each of a time of its own: their relative variances add up.
+pub fn ratio_errors(measured: f64, parts: [f64; 2], seconds: f64) -> f64 {
+    let draws = seconds / QUANTUM_S;
+    let variance: f64 = parts.iter().map(|part| (1.0 - part) / part / draws).sum();
+    (measured / (parts[0] / parts[1]) - 1.0) / variance.sqrt()
+}
+
 /// The probability that errors of the binomial, in standard errors, are together at least as large as these. For a binomial
 /// of so many draws each is normal to a good approximation, and the sum of their squares chi-square.
 pub fn chance_of(errors: &[f64]) -> f64 {
@@ -28,6 +35,12 @@ mod tests {
     fn one_standard_error_of_a_half_over_ten_seconds() {
         // 10000 draws: the standard error of a half is 0.005.
         assert!((standard_errors(0.505, 0.5, 10.0) - 1.0).abs() < 1e-9);
+    }
+
+    #[test]
+    fn the_ratio_of_two_like_shares_is_off_by_both() {
+        let error = ratio_errors(1.01, [0.5, 0.5], 10.0);
+        assert!((error - 0.01 / (2.0f64 / 10_000.0).sqrt()).abs() < 1e-9);
     }
 
     #[test]

@@ -25,6 +25,7 @@ fn plan(scheduler: Scheduler) -> Plan {
         seconds: 2.0,
         every_s: 0.1,
         trace: scheduler.policy().is_some(),
+        ..Plan::default()
     }
 }
 

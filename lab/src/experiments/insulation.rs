@@ -1,11 +1,12 @@
-//! Users alike in base tickets, whatever the number of their tasks (Zepp 2012, chapter 5).
+//! Users alike in base tickets, whatever the number of their tasks (Zepp 2012, chapter 5), and currencies alike in funding,
+//! whatever the tickets inside (Waldspurger & Weihl 1994, 5.5).
 
-use super::{compared_row, lottery_row, stride_row};
+use super::{TIGHT, compared_row, lottery_row, stride_row, within_row};
 use crate::experiment::{Bench, Experiment, series};
-use crate::plan::{Client, Course, Plan, Scheduler};
+use crate::plan::{Client, Course, Currency, Group, Plan, Scheduler};
 use crate::plot::{self, Curve, Panel};
 use crate::result::Row;
-use crate::statistics::standard_errors;
+use crate::statistics::{ratio_errors, standard_errors};
 use anyhow::Result;
 use plotters::prelude::SeriesLabelPosition;
 
@@ -51,11 +52,10 @@ fn plan(scheduler: Scheduler, tasks: usize) -> Plan {
         clients: (0..=tasks)
             .map(|i| Client::burning(if i == 0 { 1 } else { 2 }, 100))
             .collect(),
-        changes: Vec::new(),
         warm_up_s: 1.0,
         seconds: 30.0,
         every_s: 1.0,
-        trace: false,
+        ..Plan::default()
     }
 }
 
@@ -73,7 +73,7 @@ fn row(plan: &Plan, course: &Course) -> Row {
             let error = standard_errors(measured, 0.5, plan.seconds);
             lottery_row(name, measured, 0.5, error, None)
         }
-        Scheduler::Nice | Scheduler::Weight => compared_row(name, measured, 0.5),
+        _ => compared_row(name, measured, 0.5),
     }
 }
 
@@ -97,5 +97,131 @@ fn panel(tasks: usize, plans: &[&Plan], courses: &[&Course]) -> Panel {
         y: "share of the user with one task".to_owned(),
         legend: SeriesLabelPosition::MiddleRight,
         curves: curves.collect(),
+    }
+}
+
+pub const INSULATION_CURRENCY: Experiment = Experiment {
+    name: "insulation-currency",
+    about: "currencies A and B funded alike, A1 100.A, A2 200.A, B1 100.B, B2 200.B, and halfway B3 300.B",
+    source: "Lottery scheduling on Mach, 1994",
+    run: insulation_currency,
+};
+
+/// Name and tickets of each task, in the currency that its name begins with. The last begins halfway.
+const IN_CURRENCIES: [(&str, u32); 5] = [
+    ("A1", 100),
+    ("A2", 200),
+    ("B1", 100),
+    ("B2", 200),
+    ("B3", 300),
+];
+const HALF_S: f64 = 60.0;
+/// Of all that is received, before and after.
+const DUE: [[f64; 2]; 4] = [
+    [1.0 / 6.0, 1.0 / 6.0],
+    [1.0 / 3.0, 1.0 / 3.0],
+    [1.0 / 6.0, 1.0 / 12.0],
+    [1.0 / 3.0, 1.0 / 6.0],
+];
+
+fn insulation_currency(bench: &Bench) -> Result<Vec<Row>> {
+    let first = [Scheduler::Stride, Scheduler::Weight].map(in_currencies);
+    let second = [in_currencies(Scheduler::Lottery)];
+    let played = bench.record([&first, &second])?;
+    let rows = played.iter().flat_map(|(plan, course)| {
+        (0..2)
+            .map(|half| a_to_b(plan, course, half))
+            .chain((0..4).map(|task| change_of(plan, course, task)))
+    });
+    let panels: Vec<Panel> = played
+        .iter()
+        .map(|(plan, course)| progress(plan, course))
+        .collect();
+    plot::write(&bench.out, INSULATION_CURRENCY.name, |area| {
+        plot::panels(area, &panels)
+    })?;
+    Ok(rows.collect())
+}
+
+fn in_currencies(scheduler: Scheduler) -> Plan {
+    let clients = IN_CURRENCIES.iter().map(|&(name, tickets)| Client {
+        currency: Some(name[..1].to_owned()),
+        groups: vec![Group::new(&name[..1], 100), Group::new(name, tickets)],
+        starts_s: (name == "B3").then_some(HALF_S),
+        ..Client::burning(1, tickets)
+    });
+    let currencies = ["A", "B"].map(|name| Currency {
+        user: 1,
+        name: name.to_owned(),
+        tickets: 1000,
+    });
+    Plan {
+        name: format!("{} A and B", scheduler.name()),
+        scheduler,
+        currencies: currencies.to_vec(),
+        clients: clients.collect(),
+        warm_up_s: 1.0,
+        seconds: 2.0 * HALF_S,
+        every_s: 1.0,
+        ..Plan::default()
+    }
+}
+
+/// First and last sample of a half.
+fn half_of(course: &Course, half: usize) -> (usize, usize) {
+    let at = |halves: usize| course.sample_at(HALF_S * halves as f64);
+    (at(half), at(half + 1))
+}
+
+fn a_to_b(plan: &Plan, course: &Course, half: usize) -> Row {
+    let (when, published) = [("before", 1.01), ("after", 1.00)][half];
+    let name = format!("{}: A to B, {when}", plan.scheduler.name());
+    let (from, to) = half_of(course, half);
+    let part = course.share(0, from, to) + course.share(1, from, to);
+    let ratio = part / (1.0 - part);
+    match plan.scheduler {
+        Scheduler::Stride => within_row(name, ratio, 1.0, TIGHT, Some(published)),
+        Scheduler::Lottery => {
+            let error = standard_errors(part, 0.5, course.all_used_s(from, to));
+            lottery_row(name, ratio, "1:1", error, Some(published))
+        }
+        _ => compared_row(name, ratio, 1.0),
+    }
+}
+
+fn change_of(plan: &Plan, course: &Course, task: usize) -> Row {
+    let name = format!(
+        "{}: rate of {} after, of that before",
+        plan.scheduler.name(),
+        IN_CURRENCIES[task].0
+    );
+    let share = |half| {
+        let (from, to) = half_of(course, half);
+        course.share(task, from, to)
+    };
+    let [before, after] = DUE[task];
+    let (measured, due) = (share(1) / share(0), after / before);
+    // "Not affected", and "approximately half".
+    match plan.scheduler {
+        Scheduler::Stride => within_row(name, measured, due, TIGHT, Some(due)),
+        Scheduler::Lottery => {
+            let error = ratio_errors(measured, [after, before], HALF_S);
+            lottery_row(name, measured, due, error, Some(due))
+        }
+        _ => compared_row(name, measured, due),
+    }
+}
+
+fn progress(plan: &Plan, course: &Course) -> Panel {
+    let curve = |(task, (name, _)): (usize, &(&str, u32))| {
+        let points = (0..=course.last()).map(|i| (course.at_s(i), course.used_s(task, 0, i)));
+        Curve::line(name, points.collect())
+    };
+    Panel {
+        title: plan.scheduler.name().to_owned(),
+        x: "seconds".to_owned(),
+        y: "seconds of CPU time".to_owned(),
+        legend: SeriesLabelPosition::UpperLeft,
+        curves: IN_CURRENCIES.iter().enumerate().map(curve).collect(),
     }
 }

@@ -1,11 +1,11 @@
 //! Two busy tasks and every ratio of tickets (Waldspurger & Weihl 1994, 5.1: relative rate accuracy, and fairness over time).
 
-use super::{CHANCE_MIN, compared_row, lottery_row, stride_row};
+use super::{chance_row, compared_row, lottery_row, stride_row};
 use crate::experiment::{Bench, Experiment, series};
-use crate::plan::{Client, Course, Plan, Scheduler};
+use crate::plan::{Client, Course, Group, Plan, Scheduler};
 use crate::plot::{self, Curve, Panel};
 use crate::result::Row;
-use crate::statistics::{chance_of, standard_errors};
+use crate::statistics::standard_errors;
 use anyhow::Result;
 use plotters::prelude::SeriesLabelPosition;
 
@@ -81,33 +81,18 @@ fn rate(bench: &Bench) -> Result<Vec<Row>> {
                     published,
                 ));
             }
-            Scheduler::Nice | Scheduler::Weight => {
-                rows.push(compared_row(name, part / (1.0 - part), ratio))
-            }
+            _ => rows.push(compared_row(name, part / (1.0 - part), ratio)),
         }
     }
-    rows.push(binomial_row(
-        "lottery: chance of such errors, all runs together",
-        &errors,
-    ));
+    let name = "lottery: chance of such errors, all runs together";
+    rows.push(chance_row(name.to_owned(), &errors));
     draw(bench, &plans, &rows)?;
     Ok(rows)
 }
 
-fn binomial_row(name: &str, errors: &[f64]) -> Row {
-    let chance = chance_of(errors);
-    Row {
-        name: name.to_owned(),
-        measured: chance,
-        published: None,
-        bar: "chi-square not rejected at 1 %".to_owned(),
-        pass: Some(chance >= CHANCE_MIN),
-    }
-}
-
 fn plan(scheduler: Scheduler, ratio: u32, seconds: f64) -> Plan {
     let favoured = Client {
-        weight: ratio * 100,
+        groups: vec![Group::new("favoured", ratio * 100)],
         ..Client::burning(1, ratio * 100)
     };
     // Tickets are compared within one user, cgroups' weights between two.
@@ -120,11 +105,10 @@ fn plan(scheduler: Scheduler, ratio: u32, seconds: f64) -> Plan {
         name: format!("{} {ratio}:1", scheduler.name()),
         scheduler,
         clients: vec![favoured, other],
-        changes: Vec::new(),
         warm_up_s: 1.0,
         seconds,
         every_s: 1.0,
-        trace: false,
+        ..Plan::default()
     }
 }
 
@@ -230,12 +214,10 @@ fn rate_over_time(bench: &Bench) -> Result<Vec<Row>> {
                         standard_errors(*part, due, course.pair_used_s(from, to))
                     })
                     .collect();
-                rows.push(binomial_row(
-                    &format!("{name}: chance of such windows"),
-                    &errors,
-                ));
+                let name = format!("{name}: chance of such windows");
+                rows.push(chance_row(name, &errors));
             }
-            Scheduler::Nice | Scheduler::Weight => {
+            _ => {
                 rows.push(compared_row(
                     format!("{name}: whole"),
                     whole / (1.0 - whole),

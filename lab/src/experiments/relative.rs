@@ -1,7 +1,7 @@
 //! Two tasks with as much work each (Zepp 2012, chapter 5: relative rates, their change, and other load beside them).
 
 use super::{compared_row, lottery_row, stride_row};
-use crate::experiment::{Bench, Experiment, series};
+use crate::experiment::{Bench, Experiment, Played};
 use crate::plan::{Change, Client, Course, Plan, Scheduler, When, Work};
 use crate::plot::{self, Curve, Panel};
 use crate::result::Row;
@@ -47,11 +47,10 @@ fn plan(scheduler: Scheduler, name: &str, clients: Vec<Client>) -> Plan {
         name: format!("{} {name}", scheduler.name()),
         scheduler,
         clients,
-        changes: Vec::new(),
         warm_up_s: 0.0,
         seconds: 600.0,
         every_s: 0.1,
-        trace: false,
+        ..Plan::default()
     }
 }
 
@@ -77,7 +76,7 @@ fn row(plan: &Plan, course: &Course, due: f64, published: Option<f64>) -> Row {
             let error = standard_errors(part, due / (due + 1.0), course.pair_used_s(0, end));
             lottery_row(name, ratio, format!("{due}:1"), error, published)
         }
-        Scheduler::Nice | Scheduler::Weight => compared_row(name, ratio, due),
+        _ => compared_row(name, ratio, due),
     }
 }
 
@@ -98,23 +97,6 @@ fn progress(title: &str, course: &Course) -> Panel {
         legend: SeriesLabelPosition::LowerRight,
         curves: vec![curve(0, "favoured"), curve(1, "other")],
     }
-}
-
-type Played = Vec<(Plan, Course)>;
-
-/// Plays the plans and writes their series.
-fn play(bench: &Bench, first: &[Plan], second: &[Plan]) -> Result<Played> {
-    let [a, b] = bench.play([first, second])?;
-    let all: Played = first
-        .iter()
-        .chain(second)
-        .cloned()
-        .zip(a.into_iter().chain(b))
-        .collect();
-    let (plans, courses): (Vec<_>, Vec<_>) =
-        all.iter().map(|(plan, course)| (plan, course)).unzip();
-    bench.write("series.csv", &series(&plans, &courses))?;
-    Ok(all)
 }
 
 fn draw_progress(bench: &Bench, name: &str, all: &Played) -> Result<()> {
@@ -171,7 +153,7 @@ fn relative_rate(bench: &Bench) -> Result<Vec<Row>> {
         )
     });
     let first: Vec<Plan> = ours(Scheduler::Stride).into_iter().chain(by_nice).collect();
-    let all = play(bench, &first, &ours(Scheduler::Lottery))?;
+    let all = bench.record([&first, &ours(Scheduler::Lottery)])?;
     draw_progress(bench, RELATIVE_RATE.name, &all)?;
     // The thesis chose both nice values for 4:1, on its kernel's timeslices; today's weights give something else.
     let due = |plan: &Plan| match plan.clients[0].tickets {
@@ -202,7 +184,7 @@ fn relative_rate_change(bench: &Bench) -> Result<Vec<Row>> {
         plan
     };
     let first = [of(Scheduler::Stride), of(Scheduler::Nice)];
-    let all = play(bench, &first, &[of(Scheduler::Lottery)])?;
+    let all = bench.record([&first, &[of(Scheduler::Lottery)]])?;
     draw_progress(bench, RELATIVE_RATE_CHANGE.name, &all)?;
     let mut rows = Vec::new();
     for (plan, course) in &all {
@@ -249,7 +231,7 @@ fn relative_rate_change(bench: &Bench) -> Result<Vec<Row>> {
                     ));
                 }
             }
-            Scheduler::Nice | Scheduler::Weight => {
+            _ => {
                 rows.push(compared_row(name("before"), before, 4.0));
                 rows.push(compared_row(name("after"), after, 1.0));
                 rows.push(compared_row(
@@ -285,7 +267,7 @@ fn relative_rate_load(bench: &Bench) -> Result<Vec<Row>> {
         .into_iter()
         .chain(ours(Scheduler::Nice))
         .collect();
-    let all = play(bench, &first, &ours(Scheduler::Lottery))?;
+    let all = bench.record([&first, &ours(Scheduler::Lottery)])?;
     draw_against(bench, RELATIVE_RATE_LOAD.name, &all)?;
     Ok(all
         .iter()

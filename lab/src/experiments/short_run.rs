@@ -25,11 +25,11 @@ fn short_run(bench: &Bench) -> Result<Vec<Row>> {
         name: format!("{} 800:200", scheduler.name()),
         scheduler,
         clients: TICKETS.map(|tickets| Client::burning(1, tickets)).to_vec(),
-        changes: Vec::new(),
         warm_up_s: 0.5,
         seconds: 3.0,
         every_s: 0.1,
         trace: true,
+        ..Plan::default()
     };
     let (stride, lottery) = ([of(Scheduler::Stride)], [of(Scheduler::Lottery)]);
     let [a, b] = bench.play([&stride, &lottery])?;
