@@ -6,6 +6,7 @@ pub mod error_by_window;
 pub mod insulation;
 pub mod rate;
 pub mod relative;
+pub mod reservation;
 pub mod short_run;
 
 use crate::plan::{Course, Plan, Scheduler};
