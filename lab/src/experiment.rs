@@ -32,6 +32,7 @@ pub const EXPERIMENTS: &[Experiment] = &[
     experiments::reservation::PROPORTIONAL,
     experiments::reservation::RESERVATION,
     experiments::reservation::BEST_EFFORT,
+    experiments::monte_carlo::MONTE_CARLO,
     experiments::error_by_window::ERROR_BY_WINDOW,
     experiments::cost::COST,
     experiments::cost_economy::COST_ECONOMY,

@@ -4,6 +4,7 @@ pub mod cost;
 pub mod cost_economy;
 pub mod error_by_window;
 pub mod insulation;
+pub mod monte_carlo;
 pub mod rate;
 pub mod relative;
 pub mod reservation;
