@@ -33,6 +33,8 @@ pub const EXPERIMENTS: &[Experiment] = &[
     experiments::reservation::RESERVATION,
     experiments::reservation::BEST_EFFORT,
     experiments::monte_carlo::MONTE_CARLO,
+    experiments::film::VIDEO,
+    experiments::film::PLAYER,
     experiments::error_by_window::ERROR_BY_WINDOW,
     experiments::cost::COST,
     experiments::cost_economy::COST_ECONOMY,

@@ -3,6 +3,7 @@
 pub mod cost;
 pub mod cost_economy;
 pub mod error_by_window;
+pub mod film;
 pub mod insulation;
 pub mod monte_carlo;
 pub mod rate;

@@ -1,0 +1,474 @@
+//! Films: three players side by side (Waldspurger & Weihl 1994, 5.4), and one whose frames are due (Koster's Syncopation, 2000,
+//! 4.7).
+//!
+//! An instruction takes 1 ns here, not 8. A player is judged by what it shows, and not, like a loop, by the CPU time that it
+//! is charged; and who has the CPU is charged for its interrupts and for half of the switch as well. Per slice that is some
+//! ten thousand instructions: at 8 ns each a tenth of a quantum, and more of the shorter slices that those of few tickets
+//! have. Real CPUs take a hundredth of a quantum or less.
+
+use super::reservation::{best_effort, reserving};
+use super::{compared_row, lottery_row, stride_row};
+use crate::experiment::{Bench, Experiment};
+use crate::plan::{Change, Client, Course, Plan, Scheduler, When, Work};
+use crate::plot::{self, Curve, Panel};
+use crate::result::Row;
+use crate::statistics::{QUANTUM_S, standard_errors};
+use anyhow::{Context, Result};
+use plotters::prelude::SeriesLabelPosition;
+
+/// 2^0 ns an instruction.
+const FAST: Option<u32> = Some(0);
+
+pub const VIDEO: Experiment = Experiment {
+    name: "video",
+    about: "three players of one film as fast as they can, 3:2:1, then 3:1:2",
+    source: "Lottery scheduling on Mach, 1994",
+    run: video,
+};
+
+const PLAYERS: [&str; 3] = ["A", "B", "C"];
+/// Tickets before and after, and the nice values nearest to them.
+const TICKETS: [[u32; 3]; 2] = [[300, 200, 100], [300, 100, 200]];
+const NICE: [[i32; 3]; 2] = [[0, 2, 5], [0, 5, 2]];
+const HALF_S: f64 = 20.0;
+/// Each compared with the slowest. Before: without the display server in the way; after: with it, nothing else is reported.
+const RATIOS: [[(usize, usize, f64, f64); 2]; 2] = [
+    [(0, 2, 3.0, 3.06), (1, 2, 2.0, 2.04)],
+    [(0, 1, 3.0, 1.92), (2, 1, 2.0, 1.53)],
+];
+const WHEN: [&str; 2] = ["before", "after"];
+
+fn video(bench: &Bench) -> Result<Vec<Row>> {
+    let first = [
+        players(Scheduler::Stride, FAST),
+        players(Scheduler::Nice, FAST),
+    ];
+    let second = [
+        players(Scheduler::Lottery, FAST),
+        players(Scheduler::Stride, None),
+    ];
+    let played = bench.record([&first, &second])?;
+    let mut rows = Vec::new();
+    for (plan, course) in &played {
+        let half = |half: usize| {
+            let at = |halves: usize| course.sample_at(HALF_S * halves as f64);
+            (at(half), at(half + 1))
+        };
+        for (number, ratios) in RATIOS.iter().enumerate() {
+            for ratio in ratios {
+                rows.extend(ratio_rows(plan, course, WHEN[number], half(number), *ratio));
+            }
+        }
+        rows.extend(takes_hold(plan, course));
+    }
+    let panels: Vec<Panel> = played.iter().map(frames_panel).collect();
+    plot::write(&bench.out, VIDEO.name, |area| plot::panels(area, &panels))?;
+    Ok(rows)
+}
+
+fn players(scheduler: Scheduler, shift: Option<u32>) -> Plan {
+    let clients = (0..PLAYERS.len()).map(|i| Client {
+        tickets: TICKETS[0][i],
+        nice: NICE[0][i],
+        ..Client::running(1, &["player", "--free"])
+    });
+    let changes = [1, 2].map(|client| Change {
+        when: When::Seconds(HALF_S),
+        client,
+        tickets: TICKETS[1][client],
+        nice: NICE[1][client],
+    });
+    let speed = if shift == FAST {
+        ""
+    } else {
+        ", 8 ns an instruction"
+    };
+    Plan {
+        name: format!("{}{speed}", scheduler.name()),
+        scheduler,
+        shift,
+        clients: clients.collect(),
+        changes: changes.to_vec(),
+        warm_up_s: 1.0,
+        seconds: 2.0 * HALF_S,
+        every_s: 0.5,
+        ..Plan::default()
+    }
+}
+
+/// Of frames, and of CPU time to compare with.
+fn ratio_rows(
+    plan: &Plan,
+    course: &Course,
+    when: &str,
+    (from, to): (usize, usize),
+    (a, b, due, published): (usize, usize, f64, f64),
+) -> Vec<Row> {
+    let what = format!("{}: {} to {} {when}", plan.name, PLAYERS[a], PLAYERS[b]);
+    let frames = course.done(a, from, to) / course.done(b, from, to);
+    let used = [a, b].map(|client| course.used_s(client, from, to));
+    let name = format!("{what}, frames");
+    let row = match plan.scheduler {
+        _ if plan.shift != FAST => compared_row(name, frames, due),
+        Scheduler::Stride => stride_row(name, frames, due, Some(published)),
+        Scheduler::Lottery => {
+            let seconds = used.iter().sum();
+            let part = frames / (frames + 1.0);
+            let error = standard_errors(part, due / (due + 1.0), seconds);
+            lottery_row(name, frames, format!("{due}:1"), error, Some(published))
+        }
+        _ => compared_row(name, frames, due),
+    };
+    let of_time = compared_row(format!("{what}, CPU time"), used[0] / used[1], due);
+    vec![row, of_time]
+}
+
+/// The first second after the change. Frames are counted whole: each may be one off for that.
+fn takes_hold(plan: &Plan, course: &Course) -> Vec<Row> {
+    let (from, to) = (course.sample_at(HALF_S), course.sample_at(HALF_S + 1.0));
+    let frames = |player: usize| course.done(player, from, to);
+    let all: f64 = (0..PLAYERS.len()).map(frames).sum();
+    let tickets = TICKETS[1];
+    let row = |player: usize| {
+        let due = all * f64::from(tickets[player]) / f64::from(tickets.iter().sum::<u32>());
+        let name = format!(
+            "{}: {}'s frames in the first second after the change",
+            plan.name, PLAYERS[player]
+        );
+        let measured = frames(player);
+        if plan.scheduler != Scheduler::Stride || plan.shift != FAST {
+            return compared_row(name, measured, due);
+        }
+        Row {
+            name,
+            measured,
+            published: None,
+            bar: format!("within 1 %, or one frame, of {due:.1}"),
+            pass: Some((measured - due).abs() <= (due * 0.01).max(1.0)),
+        }
+    };
+    (0..PLAYERS.len()).map(row).collect()
+}
+
+fn frames_panel((plan, course): &(Plan, Course)) -> Panel {
+    let curve = |player: usize| {
+        let points = (0..=course.last()).map(|i| (course.at_s(i), course.done(player, 0, i)));
+        Curve::line(PLAYERS[player], points.collect())
+    };
+    Panel {
+        title: plan.name.clone(),
+        x: "seconds".to_owned(),
+        y: "frames shown".to_owned(),
+        legend: SeriesLabelPosition::UpperLeft,
+        curves: (0..PLAYERS.len()).map(curve).collect(),
+    }
+}
+
+pub const PLAYER: Experiment = Experiment {
+    name: "player",
+    about: "a film of 30 frames/s among 0 to 4 hogs, and with 50 to 20 % reserved: frames/s, lateness of each frame",
+    source: "Syncopation, 2000",
+    run: player,
+};
+
+const FPS: f64 = 30.0;
+/// So that the film needs nearly half of this CPU; its most costly frame, too, needs less than half of its period.
+const PASSES: &str = "17";
+const PLAYED_S: f64 = 12.0;
+const PERIOD_NS: u64 = 33_333_333;
+/// For the hog that reserves the rest.
+const HOGS_PERIOD_NS: u64 = 10_000_000;
+const RESERVABLE: u32 = 75;
+
+#[derive(Clone, Copy, PartialEq)]
+enum Case {
+    /// So many hogs of the same user.
+    Hogs(usize),
+    /// Four, of another user.
+    Others,
+    /// Percent, beside a hog that reserves the rest and four of best effort.
+    Reserved(u32),
+}
+
+/// Each with frames a second and the worst lateness in ms that were published.
+const BEST_EFFORT: [(Case, f64, Option<f64>); 5] = [
+    (Case::Hogs(0), 27.9, None),
+    (Case::Hogs(1), 26.7, Some(16.0)),
+    (Case::Hogs(2), 19.1, Some(66.0)),
+    (Case::Hogs(3), 14.8, None),
+    (Case::Hogs(4), 11.8, Some(116.0)),
+];
+const RESERVED: [(Case, f64, Option<f64>); 4] = [
+    (Case::Reserved(50), 27.8, Some(7.0)),
+    (Case::Reserved(40), 26.8, Some(7.0)),
+    (Case::Reserved(30), 21.4, Some(26.0)),
+    (Case::Reserved(20), 15.6, Some(60.0)),
+];
+
+/// What one case showed.
+struct Shown {
+    scheduler: Scheduler,
+    case: Case,
+    published: Option<(f64, Option<f64>)>,
+    fps: f64,
+    /// Of each frame, after its due time.
+    late_ms: Vec<f64>,
+    /// Of each frame, after a period since the frame before it was shown, as a player counts that does not try to catch up.
+    slip_ms: Vec<f64>,
+    /// Of one CPU.
+    used: f64,
+}
+
+impl Case {
+    /// Of the CPU, what the player can count on.
+    fn share(self) -> f64 {
+        match self {
+            Case::Hogs(hogs) => 1.0 / (hogs + 1) as f64,
+            Case::Others => 0.5,
+            Case::Reserved(percent) => f64::from(percent) / 100.0,
+        }
+    }
+
+    fn name(self) -> String {
+        match self {
+            Case::Hogs(hogs) => format!("{hogs} hogs"),
+            Case::Others => "4 hogs of another user".to_owned(),
+            Case::Reserved(percent) => format!("{percent} % reserved"),
+        }
+    }
+
+    fn clients(self) -> Vec<Client> {
+        let playing = Client {
+            work: Work::Program {
+                words: ["player", "--passes", PASSES].map(str::to_owned).to_vec(),
+                numbers: Some("--lateness".to_owned()),
+            },
+            ..Client::burning(1, 100)
+        };
+        let hogs = |user: u32, hogs: usize| (0..hogs).map(move |_| best_effort(user));
+        match self {
+            Case::Hogs(count) => [playing].into_iter().chain(hogs(1, count)).collect(),
+            Case::Others => [playing].into_iter().chain(hogs(2, 4)).collect(),
+            Case::Reserved(percent) => {
+                let rest = best_effort(1);
+                let held = [
+                    reserving(playing, percent, PERIOD_NS),
+                    reserving(rest, RESERVABLE - percent, HOGS_PERIOD_NS),
+                ];
+                held.into_iter().chain(hogs(2, 4)).collect()
+            }
+        }
+    }
+
+    fn plan(self, scheduler: Scheduler) -> Plan {
+        Plan {
+            name: format!("{} {}", scheduler.name(), self.name()),
+            scheduler,
+            shift: FAST,
+            clients: self.clients(),
+            warm_up_s: 1.0,
+            seconds: PLAYED_S,
+            every_s: 1.0,
+            ..Plan::default()
+        }
+    }
+}
+
+type Published = Option<(f64, Option<f64>)>;
+
+fn player(bench: &Bench) -> Result<Vec<Row>> {
+    let of = |scheduler: Scheduler, cases: &[(Case, f64, Option<f64>)]| {
+        let published =
+            |(case, fps, late): &(Case, f64, Option<f64>)| (scheduler, *case, Some((*fps, *late)));
+        cases.iter().map(published).collect::<Vec<_>>()
+    };
+    let stride: Vec<(Scheduler, Case, Published)> = [
+        of(Scheduler::Stride, &BEST_EFFORT),
+        vec![(Scheduler::Stride, Case::Others, None)],
+        of(Scheduler::Stride, &RESERVED),
+    ]
+    .concat();
+    let others = [
+        of(Scheduler::Lottery, &RESERVED[..1]),
+        of(Scheduler::Nice, &BEST_EFFORT),
+        of(Scheduler::Deadline, &RESERVED),
+    ]
+    .concat();
+    let plans = |cases: &[(Scheduler, Case, Published)]| -> Vec<Plan> {
+        cases
+            .iter()
+            .map(|(scheduler, case, _)| case.plan(*scheduler))
+            .collect()
+    };
+    let played = bench.record([&plans(&stride), &plans(&others)])?;
+    let shown: Vec<Shown> = [stride, others]
+        .concat()
+        .iter()
+        .zip(&played)
+        .map(|((scheduler, case, published), (_, course))| {
+            shown(*scheduler, *case, *published, course)
+        })
+        .collect::<Result<_>>()?;
+    let need = shown[0].used;
+    let mut rows = vec![compared_row(
+        "needed of the CPU, alone".to_owned(),
+        need,
+        0.5,
+    )];
+    rows.extend(shown.iter().flat_map(|one| one.rows(need)));
+    draw_player(bench, &shown)?;
+    Ok(rows)
+}
+
+fn shown(scheduler: Scheduler, case: Case, published: Published, course: &Course) -> Result<Shown> {
+    let end = course.ends.iter().find(|end| end.client == 0);
+    let end = end.context("the player said nothing of its frames")?;
+    let late_ms: Vec<f64> = end.numbers.iter().map(|&us| us as f64 / 1e3).collect();
+    let before = [0.0].into_iter().chain(late_ms.iter().copied());
+    let slip_ms = late_ms
+        .iter()
+        .zip(before)
+        .map(|(late, before)| (late - before).max(0.0))
+        .collect();
+    let seconds = course.at_s(course.last());
+    Ok(Shown {
+        scheduler,
+        case,
+        published,
+        fps: course.done(0, 0, course.last()) / seconds,
+        late_ms,
+        slip_ms,
+        used: course.used_s(0, 0, course.last()) / seconds,
+    })
+}
+
+fn worst(of: &[f64]) -> f64 {
+    of.iter().copied().fold(0.0, f64::max)
+}
+
+impl Shown {
+    fn rows(&self, need: f64) -> Vec<Row> {
+        let name = |what: &str| format!("{}: {}, {what}", self.scheduler.name(), self.case.name());
+        let stride = self.scheduler == Scheduler::Stride;
+        let (due, published) = (FPS * (self.case.share() / need).min(1.0), self.published);
+        let fps = Row {
+            published: published.map(|(fps, _)| fps),
+            ..match stride && self.case.share() >= need {
+                true => Row {
+                    name: name("frames/s"),
+                    measured: self.fps,
+                    published: None,
+                    bar: format!("every frame: {FPS}, but for one at either end"),
+                    pass: Some(self.fps >= FPS - 1.0 / PLAYED_S),
+                },
+                false => compared_row(name("frames/s"), self.fps, due),
+            }
+        };
+        let slip = Row {
+            published: published.and_then(|(_, late)| late),
+            ..compared_row(
+                name("worst lateness after the frame before, ms"),
+                worst(&self.slip_ms),
+                0.0,
+            )
+        };
+        let late = name("worst lateness, ms");
+        let reserved = matches!(self.case, Case::Reserved(_));
+        let late = match stride && reserved && self.case.share() >= need {
+            true => Row {
+                name: late,
+                measured: worst(&self.late_ms),
+                published: None,
+                bar: "at most one quantum, 1 ms".to_owned(),
+                pass: Some(worst(&self.late_ms) <= QUANTUM_S * 1e3),
+            },
+            false => compared_row(late, worst(&self.late_ms), 0.0),
+        };
+        vec![fps, late, slip]
+    }
+}
+
+fn draw_player(bench: &Bench, shown: &[Shown]) -> Result<()> {
+    let points =
+        |scheduler: Scheduler, x: fn(Case) -> Option<f64>, y: fn(&Shown) -> Option<f64>| {
+            let of = shown.iter().filter(|one| one.scheduler == scheduler);
+            of.filter_map(|one| Some((x(one.case)?, y(one)?)))
+                .collect::<Vec<_>>()
+        };
+    let hogs = |case| match case {
+        Case::Hogs(hogs) => Some(hogs as f64),
+        _ => None,
+    };
+    let percent = |case| match case {
+        Case::Reserved(percent) => Some(f64::from(percent)),
+        _ => None,
+    };
+    let measured = |one: &Shown| Some(one.fps);
+    let published = |one: &Shown| Some(one.published?.0);
+    let rates =
+        |title: &str, x: &str, of: fn(Case) -> Option<f64>, other: (&str, Scheduler)| Panel {
+            title: title.to_owned(),
+            x: x.to_owned(),
+            y: "frames/s".to_owned(),
+            legend: SeriesLabelPosition::MiddleLeft,
+            curves: vec![
+                Curve::dots("stride", points(Scheduler::Stride, of, measured)),
+                Curve::dots(other.0, points(other.1, of, measured)),
+                Curve::dots("published", points(Scheduler::Stride, of, published)),
+            ],
+        };
+    let late = |title: &str, cases: &[(Scheduler, Case)]| Panel {
+        title: title.to_owned(),
+        x: "frame".to_owned(),
+        y: "ms late, after the frame before".to_owned(),
+        legend: SeriesLabelPosition::UpperRight,
+        curves: cases
+            .iter()
+            .filter_map(|wanted| {
+                shown
+                    .iter()
+                    .find(|one| (one.scheduler, one.case) == *wanted)
+            })
+            .map(|one| {
+                let points = one.slip_ms.iter().enumerate();
+                let points = points.map(|(frame, ms)| (frame as f64, *ms));
+                let name = format!("{}, {}", one.scheduler.name(), one.case.name());
+                Curve::line(&name, points.collect())
+            })
+            .collect(),
+    };
+    let mut best_effort = rates(
+        "best effort",
+        "hogs",
+        hogs,
+        ("kernel's own", Scheduler::Nice),
+    );
+    best_effort.legend = SeriesLabelPosition::LowerLeft;
+    let panels = [
+        best_effort,
+        rates(
+            "reserved",
+            "% reserved",
+            percent,
+            ("SCHED_DEADLINE", Scheduler::Deadline),
+        ),
+        late(
+            "among 4 hogs",
+            &[
+                (Scheduler::Nice, Case::Hogs(4)),
+                (Scheduler::Stride, Case::Hogs(4)),
+                (Scheduler::Stride, Case::Reserved(50)),
+            ],
+        ),
+        late(
+            "with stride",
+            &[
+                (Scheduler::Stride, Case::Reserved(20)),
+                (Scheduler::Stride, Case::Reserved(30)),
+                (Scheduler::Stride, Case::Reserved(40)),
+                (Scheduler::Stride, Case::Reserved(50)),
+            ],
+        ),
+    ];
+    plot::write(&bench.out, PLAYER.name, |area| plot::panels(area, &panels))
+}
