@@ -35,6 +35,7 @@ pub const EXPERIMENTS: &[Experiment] = &[
     experiments::monte_carlo::MONTE_CARLO,
     experiments::film::VIDEO,
     experiments::film::PLAYER,
+    experiments::overhead::OVERHEAD_LOOP,
     experiments::error_by_window::ERROR_BY_WINDOW,
     experiments::cost::COST,
     experiments::cost_economy::COST_ECONOMY,

@@ -6,6 +6,7 @@ pub mod error_by_window;
 pub mod film;
 pub mod insulation;
 pub mod monte_carlo;
+pub mod overhead;
 pub mod rate;
 pub mod relative;
 pub mod reservation;

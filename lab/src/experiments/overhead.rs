@@ -1,0 +1,121 @@
+//! What scheduling costs who is alone (Koster's Syncopation, 2000, 4.1).
+
+use super::compared_row;
+use crate::experiment::{Bench, Experiment};
+use crate::plan::{Client, Course, Plan, Scheduler, Work};
+use crate::plot::{self, Curve, Panel};
+use crate::result::Row;
+use anyhow::{Context, Result};
+use plotters::prelude::SeriesLabelPosition;
+
+pub const OVERHEAD_LOOP: Experiment = Experiment {
+    name: "overhead-loop",
+    about: "a counting loop alone, ten times, in instructions until it is done",
+    source: "Syncopation, 2000",
+    run: overhead_loop,
+};
+
+const RUNS: usize = 10;
+/// Some ten seconds.
+const UNITS: u64 = 1000;
+const OVERHEAD_MAX: f64 = 0.002;
+/// Mean of ten: 50.386934 s for 50.208944 s.
+const PUBLISHED: f64 = 50.386934 / 50.208944 - 1.0;
+
+fn overhead_loop(bench: &Bench) -> Result<Vec<Row>> {
+    let of = |scheduler| (0..RUNS).map(move |run| plan(scheduler, run));
+    let first: Vec<Plan> = of(Scheduler::Nice).chain(of(Scheduler::Stride)).collect();
+    let second: Vec<Plan> = of(Scheduler::Lottery).collect();
+    let played = bench.record([&first, &second])?;
+    let took: Vec<(Scheduler, Vec<f64>)> = played
+        .chunk_by(|(a, _), (b, _)| a.scheduler == b.scheduler)
+        .map(|of_one| {
+            Ok((
+                of_one[0].0.scheduler,
+                of_one.iter().map(took_s).collect::<Result<_>>()?,
+            ))
+        })
+        .collect::<Result<_>>()?;
+    let mean = |all: &[f64]| all.iter().sum::<f64>() / all.len() as f64;
+    let kernels_own = mean(&took[0].1);
+    let mut rows = Vec::new();
+    for (scheduler, all) in &took {
+        let name = |what: &str| format!("{}: {what}", scheduler.name());
+        let spread = all
+            .iter()
+            .map(|took| (took - mean(all)).powi(2))
+            .sum::<f64>();
+        rows.push(compared_row(
+            name("seconds, mean of ten"),
+            mean(all),
+            kernels_own,
+        ));
+        let deviation = (spread / (RUNS - 1) as f64).sqrt();
+        rows.push(compared_row(
+            name("seconds, standard deviation"),
+            deviation,
+            0.0,
+        ));
+        if scheduler.policy().is_some() {
+            let overhead = mean(all) / kernels_own - 1.0;
+            rows.push(Row {
+                name: name("longer than under the kernel's own, %"),
+                measured: overhead * 100.0,
+                published: Some(PUBLISHED * 100.0),
+                bar: "under 0.2 %".to_owned(),
+                pass: Some(overhead < OVERHEAD_MAX),
+            });
+        }
+    }
+    draw(bench, &took, kernels_own)?;
+    Ok(rows)
+}
+
+/// Runs begin at other times of the timer's tick, of 4 ms.
+fn plan(scheduler: Scheduler, run: usize) -> Plan {
+    let looping = Client {
+        work: Work::Units(UNITS),
+        starts_s: Some(0.0137 * run as f64),
+        ..Client::burning(1, 100)
+    };
+    Plan {
+        name: format!("{} run {}", scheduler.name(), run + 1),
+        scheduler,
+        clients: vec![looping],
+        warm_up_s: 0.5,
+        seconds: 60.0,
+        every_s: 1.0,
+        ..Plan::default()
+    }
+}
+
+fn took_s((_, course): &(Plan, Course)) -> Result<f64> {
+    let end = course.ends.first().and_then(|end| end.took_ns);
+    let took_ns = end.context("the loop was not done in time")?;
+    Ok(took_ns as f64 / 1e9)
+}
+
+fn draw(bench: &Bench, took: &[(Scheduler, Vec<f64>)], kernels_own: f64) -> Result<()> {
+    let over = |seconds: f64| (seconds / kernels_own - 1.0) * 100.0;
+    let curve = |(scheduler, all): &(Scheduler, Vec<f64>)| {
+        let points = all.iter().enumerate();
+        let points = points.map(|(run, seconds)| (run as f64 + 1.0, over(*seconds)));
+        let name = scheduler.policy().unwrap_or("kernel's own");
+        Curve::dots(name, points.collect())
+    };
+    let level = |name: &str, at: f64| Curve::due(name, vec![(1.0, at), (RUNS as f64, at)]);
+    let panel = Panel {
+        title: "a counting loop alone".to_owned(),
+        x: "run".to_owned(),
+        y: "% longer than the kernel's own, mean".to_owned(),
+        legend: SeriesLabelPosition::MiddleRight,
+        curves: took
+            .iter()
+            .map(curve)
+            .chain([level("what it may be", OVERHEAD_MAX * 100.0)])
+            .collect(),
+    };
+    plot::write(&bench.out, OVERHEAD_LOOP.name, |area| {
+        plot::panels(area, &[panel])
+    })
+}
