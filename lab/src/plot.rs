@@ -88,6 +88,17 @@ impl Curve {
     }
 }
 
+/// Nothing, so far above the curves that a legend has room between.
+pub fn room_above(curves: &[Curve]) -> Curve {
+    let points = || curves.iter().flat_map(|curve| &curve.points);
+    let high = points()
+        .map(|point| point.1)
+        .fold(f64::NEG_INFINITY, f64::max);
+    let low = points().map(|point| point.1).fold(f64::INFINITY, f64::min);
+    let left = points().map(|point| point.0).fold(f64::INFINITY, f64::min);
+    Curve::due("", vec![(left, high + 0.7 * (high - low))])
+}
+
 /// One of several charts beside one another.
 pub struct Panel {
     pub title: String,

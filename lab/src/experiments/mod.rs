@@ -52,7 +52,18 @@ fn within_row(
     }
 }
 
-/// A client's part of what all received: within `TIGHT` under stride, and by chance under lottery.
+/// A client's part of what all received. SCHED_DEADLINE promises another thing, a part of all the time there is, of which the
+/// real-time process that looks at the clients takes a little.
+fn received(plan: &Plan, course: &Course, client: usize, from: usize, to: usize) -> f64 {
+    match plan.scheduler {
+        Scheduler::Deadline => {
+            course.used_s(client, from, to) / (course.at_s(to) - course.at_s(from))
+        }
+        _ => course.share(client, from, to),
+    }
+}
+
+/// Of that: within `TIGHT` under stride, and by chance under lottery.
 fn share_row(
     (plan, course): &(Plan, Course),
     name: &str,
@@ -61,7 +72,7 @@ fn share_row(
     due: f64,
     published: Option<f64>,
 ) -> Row {
-    let measured = course.share(client, from, to);
+    let measured = received(plan, course, client, from, to);
     let name = format!("{}: {name}", plan.scheduler.name());
     match plan.scheduler {
         Scheduler::Stride => within_row(name, measured, due, TIGHT, published),

@@ -3,7 +3,7 @@
 //! Tickets of base are percents: those of a reservation, and at least 25 for best effort. What nobody holds, or wants, is
 //! shared in proportion, so of those who run each gets its percents of all of theirs.
 
-use super::{TIGHT, chance_row, compared_row, lottery_row, share_row, within_row};
+use super::{TIGHT, chance_row, compared_row, lottery_row, received, share_row, within_row};
 use crate::experiment::{Bench, Experiment, Played};
 use crate::plan::{Client, Course, Deadline, Group, Plan, Request, Scheduler};
 use crate::plot::{self, Curve, Panel};
@@ -108,7 +108,7 @@ fn draw(bench: &Bench, name: &str, played: &Played) -> Result<()> {
         let clients = plan.clients.iter().enumerate();
         let curves = clients.map(|(i, client)| {
             let percent = client.reserved.unwrap_or(BEST_EFFORT_PERCENT);
-            Curve::line(&name_of(percent), received(course, i))
+            Curve::line(&name_of(percent), progress(course, i))
         });
         Panel {
             title: plan.scheduler.name().to_owned(),
@@ -122,7 +122,7 @@ fn draw(bench: &Bench, name: &str, played: &Played) -> Result<()> {
     plot::write(&bench.out, name, |area| plot::panels(area, &panels))
 }
 
-fn received(course: &Course, client: usize) -> Vec<(f64, f64)> {
+fn progress(course: &Course, client: usize) -> Vec<(f64, f64)> {
     let samples = 0..=course.last();
     samples
         .map(|i| (course.at_s(i), course.used_s(client, 0, i)))
@@ -173,9 +173,9 @@ fn all_held(scheduler: Scheduler) -> Plan {
     }
 }
 
-fn windows(course: &Course, client: usize) -> Vec<f64> {
+fn windows((plan, course): &(Plan, Course), client: usize) -> Vec<f64> {
     (0..WINDOWS)
-        .map(|i| course.share(client, i, i + 1))
+        .map(|i| received(plan, course, client, i, i + 1))
         .collect()
 }
 
@@ -184,7 +184,7 @@ fn windows_of(one: &(Plan, Course), client: usize) -> Vec<Row> {
     let (due, who) = (due(&ALL_HELD, client), name_of(ALL_HELD[client]));
     let scheduler = plan.scheduler.name();
     let name = |what: &str| format!("{scheduler}: {who}, {what}");
-    let windows = windows(course, client);
+    let windows = windows(one, client);
     let off = |window: &f64| (window - due).abs();
     let worst = windows
         .iter()
@@ -216,7 +216,7 @@ fn windows_of(one: &(Plan, Course), client: usize) -> Vec<Row> {
 /// What is said to who asks for more than there is.
 fn refusal((plan, course): &(Plan, Course)) -> Result<Row> {
     let answer = course.answer.as_ref().context("nothing was asked for")?;
-    let text = answer.text.replace('\n', " ");
+    let text = answer.text.lines().next().unwrap_or_default();
     Ok(Row {
         name: format!("{}: a 76th percent: exit status", plan.scheduler.name()),
         measured: f64::from(answer.status),
@@ -227,18 +227,20 @@ fn refusal((plan, course): &(Plan, Course)) -> Result<Row> {
 }
 
 fn draw_windows(bench: &Bench, played: &Played) -> Result<()> {
-    let panel = |(plan, course): &(Plan, Course)| {
+    let panel = |one: &(Plan, Course)| {
         let curve = |(client, percent): (usize, &u32)| {
-            let points = windows(course, client).into_iter().enumerate();
+            let points = windows(one, client).into_iter().enumerate();
             let points = points.map(|(i, share)| (i as f64 + 0.5, share * 100.0));
             Curve::line(&name_of(*percent), points.collect())
         };
+        let mut curves: Vec<Curve> = ALL_HELD.iter().enumerate().map(curve).collect();
+        curves.push(plot::room_above(&curves));
         Panel {
-            title: plan.scheduler.name().to_owned(),
+            title: one.0.scheduler.name().to_owned(),
             x: "seconds".to_owned(),
             y: "% of the CPU in windows of 1 s".to_owned(),
             legend: SeriesLabelPosition::UpperRight,
-            curves: ALL_HELD.iter().enumerate().map(curve).collect(),
+            curves,
         }
     };
     let panels: Vec<Panel> = played.iter().map(panel).collect();
@@ -308,7 +310,7 @@ fn against(scheduler: Scheduler, load: (u32, u32)) -> Plan {
 }
 
 fn change(alone: &(Plan, Course), loaded: &(Plan, Course), name: &str) -> Row {
-    let share = |(_, course): &(Plan, Course)| course.share(0, 0, course.last());
+    let share = |(plan, course): &(Plan, Course)| received(plan, course, 0, 0, course.last());
     let scheduler = loaded.0.scheduler;
     let name = format!("{}: {name}, of that against 1", scheduler.name());
     let measured = share(loaded) / share(alone);
@@ -323,20 +325,27 @@ fn change(alone: &(Plan, Course), loaded: &(Plan, Course), name: &str) -> Row {
 }
 
 fn draw_loads(bench: &Bench, played: &Played) -> Result<()> {
-    let curve = |(load, (_, course)): (usize, &(Plan, Course))| {
-        let ahead = |i: usize| course.used_s(0, 0, i) - PART * course.all_used_s(0, i);
-        let points = (0..=course.last()).map(|i| (course.at_s(i), ahead(i) * 1e3));
+    let curve = |(load, (plan, course)): (usize, &(Plan, Course))| {
+        let points = (1..=course.last()).map(|i| {
+            let off = received(plan, course, 0, i - 1, i) / PART - 1.0;
+            (course.at_s(i), off * 100.0)
+        });
         Curve::line(&load_name(LOADS[load]), points.collect())
+    };
+    let panel = |of_one: &[(Plan, Course)]| {
+        let mut curves: Vec<Curve> = of_one.iter().enumerate().map(curve).collect();
+        curves.push(plot::room_above(&curves));
+        Panel {
+            title: of_one[0].0.scheduler.name().to_owned(),
+            x: "seconds".to_owned(),
+            y: "% off, in windows of 1 s".to_owned(),
+            legend: SeriesLabelPosition::UpperRight,
+            curves,
+        }
     };
     let panels: Vec<Panel> = played
         .chunk_by(|(a, _), (b, _)| a.scheduler == b.scheduler)
-        .map(|of_one| Panel {
-            title: of_one[0].0.scheduler.name().to_owned(),
-            x: "seconds".to_owned(),
-            y: "ms received - due".to_owned(),
-            legend: SeriesLabelPosition::LowerLeft,
-            curves: of_one.iter().enumerate().map(curve).collect(),
-        })
+        .map(panel)
         .collect();
     plot::write(&bench.out, BEST_EFFORT.name, |area| {
         plot::panels(area, &panels)
