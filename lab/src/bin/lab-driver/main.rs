@@ -20,6 +20,8 @@ use tombola_lab::plan::{Change, Client, Line, PLANS_FILE, Plan, Sample, When, Wo
 use trace::Trace;
 
 const PRIORITY: i32 = 60;
+/// The kernel's monitor of memory accesses (DAMON) samples now more and now less often, and would be taken for scheduling.
+const MONITOR: &str = "/sys/module/damon_stat/parameters/enabled";
 
 fn main() {
     if let Err(error) = run() {
@@ -32,6 +34,8 @@ fn run() -> io::Result<()> {
     let plans: Vec<Plan> = serde_json::from_slice(&fs::read(PLANS_FILE)?)?;
     let clients_max = plans.iter().map(|plan| plan.clients.len()).max();
     let shared = Shared::new(shared_counters(Shared::counters(clients_max.unwrap_or(0)))?);
+    // Not every kernel has it.
+    let _ = fs::write(MONITOR, "N");
     let mut running: Option<(&str, Child)> = None;
     for plan in &plans {
         let wanted = plan.scheduler.policy();
