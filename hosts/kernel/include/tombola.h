@@ -11,12 +11,19 @@
  * a few microseconds, needs no privilege to read, and may be made by several threads at once. tombola_abi.h says who may
  * set what.
  *
- *   -ENOENT   Tombola is not running (tombola_open)
+ *   -ENOENT   Tombola is not running (tombola_open); no such currency, it was retired, or it is another user's
  *   -ENODEV   it has ended since tombola_open
  *   -ESRCH    no such process, or one without tickets, as the kernel's own are
  *   -EPERM    not the caller's, or more than it may give itself; also if a filter (seccomp) forbids bpf(2)
  *   -ERANGE   a number out of its range
- *   -ENOSPC   every place for a user is taken
+ *   -ENOSPC   every place for a user or a currency is taken
+ *
+ * What else currencies and reservations answer is said there. Currencies:
+ *
+ *	unsigned long long build;
+ *
+ *	if (!tombola_make_currency(fd, getuid(), "build", 300, 0, &build))
+ *		tombola_enter(fd, getpid(), build);
  */
 #pragma once
 
@@ -83,13 +90,16 @@ static inline int tombola_open(void)
 	return tombola_open_pin_(TOMBOLA_PIN_CALL);
 }
 
-/* Tickets of a process in its user's currency. */
+/* Tickets of a process in the currency that it is in; 0: frozen. */
 static inline long long tombola_get_tickets(int fd, pid_t pid)
 {
 	return tombola_call_(fd, TOMBOLA_GET_TICKETS, (unsigned int)pid, 0);
 }
 
-/* TOMBOLA_TICKETS_MIN to _MAX, 1 to 10000. For the owner of the process, or with CAP_SYS_NICE. */
+/*
+ * TOMBOLA_TICKETS_MIN to _MAX, 1 to 10000, or 0: it is frozen until it is given others, and ends a reservation of its own. For
+ * the owner of the process, or with CAP_SYS_NICE. The first process cannot be frozen (-ERANGE).
+ */
 static inline int tombola_set_tickets(int fd, pid_t pid, unsigned int tickets)
 {
 	long long ret = tombola_call_(fd, TOMBOLA_SET_TICKETS, (unsigned int)pid, tickets);
@@ -97,14 +107,16 @@ static inline int tombola_set_tickets(int fd, pid_t pid, unsigned int tickets)
 	return ret < 0 ? (int)ret : 0;
 }
 
-/* Base tickets of a user; the default if the scheduler has not seen the user yet. */
+/* Base tickets of a user, 0: frozen; the default if the scheduler has not seen the user yet. */
 static inline long long tombola_get_base_tickets(int fd, uid_t uid)
 {
 	return tombola_call_(fd, TOMBOLA_GET_BASE_TICKETS, uid, 0);
 }
 
 /*
- * TOMBOLA_BASE_TICKETS_MIN to _MAX, 100 to 10000. Without CAP_SYS_NICE one's own only, and at most the default, 1000.
+ * TOMBOLA_BASE_TICKETS_MIN to _MAX, 100 to 10000, or 0: all that is the user's is frozen, except what has a reservation. Without
+ * CAP_SYS_NICE one's own only, not 0, and at most the default (1000 if the rules don't say otherwise). Root cannot be frozen
+ * (-ERANGE).
  */
 static inline int tombola_set_base_tickets(int fd, uid_t uid, unsigned int tickets)
 {
@@ -135,4 +147,184 @@ static inline long long tombola_get_quantum_use(int fd, pid_t pid, unsigned int 
 	call.id = (__u32)pid;
 	ret = tombola_run_(fd, &call, sizeof(call));
 	return ret < 0 ? ret : (long long)call.out[sixths];
+}
+
+static inline int tombola_named_(int fd, enum tombola_op op, uid_t owner, const char *name, struct tombola_call *call)
+{
+	size_t length = strlen(name);
+
+	call->op = (__u32)op;
+	call->id = owner;
+	if (!length || length >= TOMBOLA_NAME)
+		return -EINVAL;
+	memcpy(call->name, name, length);
+	return tombola_run_(fd, call, sizeof(*call));
+}
+
+static inline int tombola_about_(int fd, enum tombola_op op, pid_t pid, unsigned long long currency,
+				 unsigned long long value, struct tombola_call *call)
+{
+	memset(call, 0, sizeof(*call));
+	call->op = (__u32)op;
+	call->id = (__u32)pid;
+	call->currency = currency;
+	call->value = value;
+	return tombola_run_(fd, call, sizeof(*call));
+}
+
+/*
+ * A currency of `owner`'s, by its name, in *currency: a number that is never another's. -EINVAL: no currency can be called that
+ * (1 to 23 letters, digits, '_', '.' and '-', not first). -EPERM: another user's, whether there is one of that name or not.
+ */
+static inline int tombola_find_currency(int fd, uid_t owner, const char *name, unsigned long long *currency)
+{
+	struct tombola_call call = { 0 };
+	int ret = tombola_named_(fd, TOMBOLA_FIND_CURRENCY, owner, name, &call);
+
+	if (!ret)
+		*currency = call.out[0];
+	return ret;
+}
+
+/* Tickets of a currency in the one around it; 0: frozen. Errors as tombola_find_currency. */
+static inline long long tombola_get_currency_tickets(int fd, uid_t owner, const char *name)
+{
+	struct tombola_call call = { 0 };
+	int ret = tombola_named_(fd, TOMBOLA_FIND_CURRENCY, owner, name, &call);
+
+	return ret < 0 ? ret : (long long)call.out[1];
+}
+
+/*
+ * A currency with 1 to 10000 tickets in the currency `inside`, which is the same owner's; 0: directly in the owner's money. Its
+ * number is then in *currency. For the owner, or with CAP_SYS_NICE. -EEXIST: there is one of that name. -EXDEV: `inside` is
+ * another user's. -E2BIG: TOMBOLA_NESTED_MAX are inside one another already. -EINVAL, -EPERM as tombola_find_currency.
+ */
+static inline int tombola_make_currency(int fd, uid_t owner, const char *name, unsigned int tickets,
+					unsigned long long inside, unsigned long long *currency)
+{
+	struct tombola_call call = { 0 };
+	int ret;
+
+	call.value = tickets;
+	call.currency = inside;
+	ret = tombola_named_(fd, TOMBOLA_MAKE_CURRENCY, owner, name, &call);
+	if (!ret)
+		*currency = call.out[0];
+	return ret;
+}
+
+/* Other tickets for a currency, 1 to 10000, or 0: all that is in it is frozen. For the owner, or with CAP_SYS_NICE. */
+static inline int tombola_fund_currency(int fd, unsigned long long currency, unsigned int tickets)
+{
+	struct tombola_call call;
+
+	return tombola_about_(fd, TOMBOLA_FUND_CURRENCY, 0, currency, tickets, &call);
+}
+
+/*
+ * Into the currency `inside`; 0: directly into the owner's money. For the owner, or with CAP_SYS_NICE. -EXDEV and -E2BIG as
+ * tombola_make_currency. -ELOOP: it would be inside itself. -EAGAIN: others changed currencies meanwhile; call again.
+ */
+static inline int tombola_move_currency(int fd, unsigned long long currency, unsigned long long inside)
+{
+	struct tombola_call call;
+
+	return tombola_about_(fd, TOMBOLA_MOVE_CURRENCY, 0, currency, inside, &call);
+}
+
+/*
+ * Ends a currency, and a reservation of its own; what is in it falls to the one around it. For the owner, or with CAP_SYS_NICE.
+ * -EAGAIN: something came into it meanwhile; call again.
+ */
+static inline int tombola_retire_currency(int fd, unsigned long long currency)
+{
+	struct tombola_call call;
+
+	return tombola_about_(fd, TOMBOLA_RETIRE_CURRENCY, 0, currency, 0, &call);
+}
+
+/*
+ * A process, with all that it forks from now on, into a currency. For who owns both, or with CAP_SYS_NICE, which may put
+ * anybody's process into anybody's currency.
+ */
+static inline int tombola_enter(int fd, pid_t pid, unsigned long long currency)
+{
+	struct tombola_call call;
+
+	return currency ? tombola_about_(fd, TOMBOLA_MOVE_PROCESS, pid, currency, 0, &call) : -ENOENT;
+}
+
+/* Back into its user's own money. For its owner, or with CAP_SYS_NICE. */
+static inline int tombola_leave(int fd, pid_t pid)
+{
+	struct tombola_call call;
+
+	return tombola_about_(fd, TOMBOLA_MOVE_PROCESS, pid, 0, 0, &call);
+}
+
+static inline int tombola_reserve_(int fd, pid_t pid, unsigned long long currency, unsigned int share,
+				   unsigned long long *left)
+{
+	struct tombola_call call;
+	int ret = tombola_about_(fd, TOMBOLA_RESERVE, pid, currency, share, &call);
+
+	if (ret == -EBUSY && left)
+		*left = call.out[0];
+	return ret;
+}
+
+/*
+ * A reservation for a process and all that it forks from now on, until the last of them has ended: so many hundredths of a
+ * percent of one CPU (TOMBOLA_SHARE_ONE: a whole one), 0 ends it. One that is frozen is thawed. With CAP_SYS_NICE. -ERANGE: more
+ * than the machine. -EBUSY: more than is left, and that is in *left, which may be NULL.
+ */
+static inline int tombola_reserve_process(int fd, pid_t pid, unsigned int share, unsigned long long *left)
+{
+	return tombola_reserve_(fd, pid, 0, share, left);
+}
+
+/* The same for a currency, until it is retired. */
+static inline int tombola_reserve_currency(int fd, unsigned long long currency, unsigned int share,
+					   unsigned long long *left)
+{
+	return currency ? tombola_reserve_(fd, 0, currency, share, left) : -ENOENT;
+}
+
+/* What is reserved, and for how much there is room: enum tombola_reserved says which it is. -EINVAL for any other. */
+static inline long long tombola_get_reserved(int fd, enum tombola_reserved which)
+{
+	struct tombola_call call;
+	int ret;
+
+	if ((unsigned int)which > TOMBOLA_RESERVED_DEFAULT)
+		return -EINVAL;
+	ret = tombola_about_(fd, TOMBOLA_GET_RESERVED, 0, 0, 0, &call);
+	return ret < 0 ? ret : (long long)call.out[which];
+}
+
+/*
+ * What holds for everybody; with CAP_SYS_NICE. The floor, in hundredths of a percent of the machine, 1 to 10000, is best effort's
+ * at least; -EBUSY: reservations hold more than would be left. Root's part is of best effort, 0 to TOMBOLA_ROOT_MAX.
+ */
+static inline int tombola_set_floor(int fd, unsigned int share)
+{
+	struct tombola_call call;
+
+	return tombola_about_(fd, TOMBOLA_SET_FLOOR, 0, 0, share, &call);
+}
+
+static inline int tombola_set_root(int fd, unsigned int share)
+{
+	struct tombola_call call;
+
+	return tombola_about_(fd, TOMBOLA_SET_ROOT, 0, 0, share, &call);
+}
+
+/* Base tickets of users whom the scheduler sees for the first time from now on; with CAP_SYS_NICE. */
+static inline int tombola_set_default(int fd, unsigned int tickets)
+{
+	struct tombola_call call;
+
+	return tombola_about_(fd, TOMBOLA_SET_DEFAULT, 0, 0, tickets, &call);
 }

@@ -32,6 +32,21 @@ static int raw(int fd, unsigned int op, unsigned int id, unsigned long long valu
 	return tombola_run_(fd, &call, sizeof(call));
 }
 
+static int raw_currency(int fd, unsigned int op, unsigned long long currency, unsigned long long value, const char *name)
+{
+	struct tombola_call call;
+
+	memset(&call, 0, sizeof(call));
+	call.op = op;
+	if (op == TOMBOLA_MAKE_CURRENCY || op == TOMBOLA_FIND_CURRENCY)
+		call.id = getuid();
+	call.currency = currency;
+	call.value = value;
+	if (name)
+		memcpy(call.name, name, TOMBOLA_NAME);
+	return tombola_run_(fd, &call, sizeof(call));
+}
+
 static void use(int fd)
 {
 	pid_t self = getpid();
@@ -48,11 +63,85 @@ static void use(int fd)
 	expect("has a histogram", 1, tombola_get_quantum_use(fd, self, 6) >= 0);
 }
 
+static void use_currencies(int fd)
+{
+	unsigned long long outer = 0, inner = 0, found = 0;
+	uid_t uid = getuid();
+	pid_t self = getpid();
+
+	expect("make a currency", 0, tombola_make_currency(fd, uid, "outer", 300, 0, &outer));
+	expect("make one inside", 0, tombola_make_currency(fd, uid, "inner", 10, outer, &inner));
+	expect("find it", 0, tombola_find_currency(fd, uid, "inner", &found));
+	expect("by its number", 1, found == inner && inner != outer);
+	expect("its tickets", 10, tombola_get_currency_tickets(fd, uid, "inner"));
+	expect("fund it", 0, tombola_fund_currency(fd, inner, 10000));
+	expect("its new tickets", 10000, tombola_get_currency_tickets(fd, uid, "inner"));
+	expect("enter", 0, tombola_enter(fd, self, inner));
+	expect("move it", 0, tombola_move_currency(fd, inner, 0));
+	expect("move it back", 0, tombola_move_currency(fd, inner, outer));
+	expect("into itself", -ELOOP, tombola_move_currency(fd, inner, inner));
+	expect("into what is in it", -ELOOP, tombola_move_currency(fd, outer, inner));
+	expect("a name twice", -EEXIST, tombola_make_currency(fd, uid, "outer", 1, 0, &found));
+	expect("0 tickets at first", -ERANGE, tombola_make_currency(fd, uid, "x", 0, 0, &found));
+	expect("10001 tickets at first", -ERANGE, tombola_make_currency(fd, uid, "x", 10001, 0, &found));
+	expect("10001 tickets for it", -ERANGE, tombola_fund_currency(fd, inner, 10001));
+	expect("freeze an empty one", 0, tombola_fund_currency(fd, outer, 0) + tombola_fund_currency(fd, outer, 300));
+	expect("leave", 0, tombola_leave(fd, self));
+	expect("retire", 0, tombola_retire_currency(fd, inner));
+	expect("retire twice", -ENOENT, tombola_retire_currency(fd, inner));
+	expect("fund what was retired", -ENOENT, tombola_fund_currency(fd, inner, 100));
+	expect("move what was retired", -ENOENT, tombola_move_currency(fd, inner, outer));
+	expect("into what was retired", -ENOENT, tombola_move_currency(fd, outer, inner));
+	expect("enter what was retired", -ENOENT, tombola_enter(fd, self, inner));
+	expect("make in what was retired", -ENOENT, tombola_make_currency(fd, uid, "x", 1, inner, &found));
+	expect("find what was retired", -ENOENT, tombola_find_currency(fd, uid, "inner", &found));
+	expect("retire the outer", 0, tombola_retire_currency(fd, outer));
+	expect("what is reserved", 1, tombola_get_reserved(fd, TOMBOLA_RESERVED_MACHINE) >= TOMBOLA_SHARE_ONE);
+	expect("nothing reserved", 0, tombola_get_reserved(fd, TOMBOLA_RESERVED_ALL));
+}
+
+static void be_refused_currencies(int fd)
+{
+	static const char *const names[] = { "", "-a", "a b", "a/b", "a:b", "\xc3\xa4", "a-name-of-24-characters_" };
+	unsigned long long left = 0, own = 0, found = 0;
+	uid_t uid = getuid();
+	pid_t self = getpid();
+
+	expect("one of its own", 0, tombola_make_currency(fd, uid, "own", 100, 0, &own));
+	for (unsigned int i = 0; i < sizeof(names) / sizeof(*names); i++) {
+		expect("a name that is none, make", -EINVAL, tombola_make_currency(fd, uid, names[i], 1, 0, &found));
+		expect("a name that is none, find", -EINVAL, tombola_find_currency(fd, uid, names[i], &found));
+	}
+	expect("no such currency", -ENOENT, tombola_find_currency(fd, uid, "absent", &found));
+	expect("another user's, make", -EPERM, tombola_make_currency(fd, 0, "x", 1, 0, &found));
+	expect("another user's, find", -EPERM, tombola_find_currency(fd, 0, "x", &found));
+	expect("another user's process, enter", -EPERM, tombola_enter(fd, 1, own));
+	expect("another user's process, leave", -EPERM, tombola_leave(fd, 1));
+	expect("no such process, enter", -ESRCH, tombola_enter(fd, NO_PID, own));
+	expect("reserve for a process", -EPERM, tombola_reserve_process(fd, self, 100, &left));
+	expect("reserve for a currency", -EPERM, tombola_reserve_currency(fd, own, 100, &left));
+	expect("release", -EPERM, tombola_reserve_process(fd, self, 0, NULL));
+	expect("the floor", -EPERM, tombola_set_floor(fd, 5000));
+	expect("root's part", -EPERM, tombola_set_root(fd, 100));
+	expect("the default", -EPERM, tombola_set_default(fd, 500));
+	expect("a number that is nobody's", -ENOENT, tombola_fund_currency(fd, ~0ull, 100));
+	/* A user, a process, base: they have numbers, too. */
+	for (unsigned long long i = 1; i < 64; i++) {
+		found = i | 1ull << 32;
+		if (found != own && tombola_retire_currency(fd, found) != -ENOENT)
+			expect("what is no currency, or another's, retire", -ENOENT, 0);
+	}
+	expect("its own is still there", 100, tombola_get_currency_tickets(fd, uid, "own"));
+	expect("and goes", 0, tombola_retire_currency(fd, own));
+}
+
 static void be_refused(int fd)
 {
 	pid_t self = getpid();
 
-	expect("0 tickets", -ERANGE, tombola_set_tickets(fd, self, 0));
+	expect("0 base tickets of its own", -EPERM, tombola_set_base_tickets(fd, getuid(), 0));
+	expect("0 base tickets of root", -ERANGE, tombola_set_base_tickets(fd, 0, 0));
+	expect("0 tickets of the first process", -ERANGE, tombola_set_tickets(fd, 1, 0));
 	expect("-1 tickets", -ERANGE, tombola_set_tickets(fd, self, (unsigned int)-1));
 	expect("10001 tickets", -ERANGE, tombola_set_tickets(fd, self, 10001));
 	expect("99 base tickets", -ERANGE, tombola_set_base_tickets(fd, getuid(), 99));
@@ -70,16 +159,31 @@ static void tamper(int fd, int tree_fd)
 {
 	unsigned int self = (unsigned int)getpid();
 	struct tombola_tree tree;
-	char large[4096];
+	char large[4096], unended[TOMBOLA_NAME];
 
 	expect("garbage operation", -ENOSYS, raw(fd, 0xdeadbeef, self, 0));
-	expect("next operation", -ENOSYS, raw(fd, TOMBOLA_GET_COUNTER + 1, self, 0));
+	expect("next operation", -ENOSYS, raw(fd, TOMBOLA_SET_DEFAULT + 1, self, 0));
 	expect("counter beyond the last", -EINVAL, raw(fd, TOMBOLA_GET_COUNTER, TOMBOLA_COUNTERS, 0));
 	expect("oversized counter", -EINVAL, raw(fd, TOMBOLA_GET_COUNTER, 0xffffffff, 0));
 	expect("oversized process", -ESRCH, raw(fd, TOMBOLA_GET_TICKETS, 0xffffffff, 0));
 	expect("value where none belongs", -EINVAL, raw(fd, TOMBOLA_GET_TICKETS, self, 1));
 	expect("amount of 2^32 + 100", -ERANGE, raw(fd, TOMBOLA_SET_TICKETS, self, (1ull << 32) + 100));
 	expect("amount of 2^64 - 1", -ERANGE, raw(fd, TOMBOLA_SET_TICKETS, self, ~0ull));
+
+	memset(unended, 'a', sizeof(unended));
+	expect("a name without end", -EINVAL, raw_currency(fd, TOMBOLA_MAKE_CURRENCY, 0, 1, unended));
+	unended[1] = 0;
+	expect("a name that goes on after its end", -EINVAL, raw_currency(fd, TOMBOLA_MAKE_CURRENCY, 0, 1, unended));
+	memset(unended + 1, 0, sizeof(unended) - 1);
+	expect("a name where none belongs", -EINVAL, raw_currency(fd, TOMBOLA_FUND_CURRENCY, 1, 1, unended));
+	expect("a currency where none belongs", -EINVAL, raw_currency(fd, TOMBOLA_FIND_CURRENCY, 1, 0, unended));
+	expect("a value where none belongs", -EINVAL, raw_currency(fd, TOMBOLA_RETIRE_CURRENCY, 1, 1, NULL));
+	expect("a currency of 2^32 + 100 tickets", -ERANGE,
+	       raw_currency(fd, TOMBOLA_MAKE_CURRENCY, 0, (1ull << 32) + 100, unended));
+	expect("a currency of 2^64 - 1 tickets", -ERANGE, raw_currency(fd, TOMBOLA_MAKE_CURRENCY, 0, ~0ull, unended));
+	expect("which was not made", -ENOENT, raw_currency(fd, TOMBOLA_FIND_CURRENCY, 0, 0, unended));
+	expect("a reservation of 2^64 - 1", -EPERM, raw(fd, TOMBOLA_RESERVE, self, ~0ull));
+	expect("a floor of 2^64 - 1", -EPERM, raw(fd, TOMBOLA_SET_FLOOR, 0, ~0ull));
 
 	memset(large, 0xff, sizeof(large));
 	expect("no context", -EINVAL, tombola_run_(fd, large, 0));
@@ -105,7 +209,9 @@ int main(void)
 	}
 	root_base = tombola_get_base_tickets(fd, 0);
 	use(fd);
+	use_currencies(fd);
 	be_refused(fd);
+	be_refused_currencies(fd);
 	tamper(fd, tree_fd);
 	expect("tickets are unchanged", 300, tombola_get_tickets(fd, getpid()));
 	expect("base tickets are unchanged", TOMBOLA_BASE_TICKETS_DEFAULT, tombola_get_base_tickets(fd, getuid()));
