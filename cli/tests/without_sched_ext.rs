@@ -27,7 +27,9 @@ fn assert_answer(program: &str, arguments: &[&str], status: i32, words: &str) {
 
 #[test]
 fn numbers_that_are_none_are_answered_with_the_range() {
-    for number in ["0", "-1", "10001", "abc", "", "1.5"] {
+    let (run, make) = (["run", "-t"], ["currency", "make", "a", "--tickets"]);
+    let fund = ["currency", "fund", "a"];
+    for number in ["-1", "10001", "abc", "", "1.5"] {
         assert_answer(LRENICE, &["1", number], WRONGLY_CALLED, "from 1 to 10000");
         assert_answer(
             LNICE,
@@ -41,6 +43,14 @@ fn numbers_that_are_none_are_answered_with_the_range() {
             WRONGLY_CALLED,
             "from 100 to 10000",
         );
+        for call in [&run[..], &make, &fund] {
+            let call = [call, &[number]].concat();
+            assert_answer(TOMBOLA, &call, WRONGLY_CALLED, "from 1 to 10000");
+        }
+    }
+    for (program, call) in [(LNICE, &["-p"][..]), (TOMBOLA, &run), (TOMBOLA, &make)] {
+        let call = [call, &["0"]].concat();
+        assert_answer(program, &call, WRONGLY_CALLED, "from 1 to 10000;");
     }
     assert_answer(
         LSETBASE,
@@ -51,10 +61,56 @@ fn numbers_that_are_none_are_answered_with_the_range() {
 }
 
 #[test]
+fn what_is_no_share_is_answered_with_the_range() {
+    for (share, words) in [
+        ("30", "as in 30%"),
+        ("", "as in 30%"),
+        ("0%", "from 1% to 51200%"),
+    ] {
+        let call = ["reserve", share, "--pid", "1"];
+        assert_answer(TOMBOLA, &call, WRONGLY_CALLED, words);
+    }
+}
+
+#[test]
+fn what_is_no_currencys_name_is_told_what_one_is() {
+    for name in ["", "-a", "a b", "root:", "a-name-of-24-characters_"] {
+        for call in [
+            &["currency", "make"][..],
+            &["currency", "move", "a", "--in"],
+            &["reserve", "1%", "-c"],
+        ] {
+            let call = [call, &[name]].concat();
+            assert_answer(TOMBOLA, &call, WRONGLY_CALLED, "1 to 23 letters");
+        }
+    }
+    let call = ["currency", "retire", "no-such-user:a"];
+    assert_answer(TOMBOLA, &call, WRONGLY_CALLED, "no user has this name");
+}
+
+#[test]
+fn a_scheduler_does_not_start_by_wrong_rules() {
+    let path = Path::new(env!("CARGO_TARGET_TMPDIR")).join("start.toml");
+    std::fs::write(&path, "floor = 30\nroot = 5\n").unwrap();
+    let call = ["start", "--rules", path.to_str().unwrap()];
+    for words in [
+        ":1:9: floor is",
+        ":2:8: root is",
+        "2 faults; nothing was changed",
+    ] {
+        assert_answer(TOMBOLA, &call, REFUSED, words);
+    }
+    let call = ["start", "--rules", "/no/such/file"];
+    assert_answer(TOMBOLA, &call, REFUSED, "there is no such file");
+}
+
+#[test]
 fn what_is_no_process_and_no_user_is_said_to_be_none() {
     for pid in ["0", "-1", "init", ""] {
         assert_answer(LTIX, &["-p", pid], WRONGLY_CALLED, "from 1 up");
         assert_answer(LRENICE, &[pid, "100"], WRONGLY_CALLED, "from 1 up");
+        let call = ["currency", "enter", "a", pid];
+        assert_answer(TOMBOLA, &call, WRONGLY_CALLED, "from 1 up");
     }
     assert_answer(
         LTIX,
@@ -72,13 +128,24 @@ fn what_is_no_process_and_no_user_is_said_to_be_none() {
 
 #[test]
 fn arguments_that_are_missing_or_too_many_are_answered_with_the_usage() {
-    let calls: [(&str, &[&str]); 6] = [
+    let calls: [(&str, &[&str]); 17] = [
         (LNICE, &["-p", "10"]),
         (LRENICE, &["1"]),
         (LSETBASE, &["500"]),
         (LTIX, &["-p", "1", "-u", "root"]),
         (LTIX, &["--wins"]),
         (TOMBOLA, &["start", "fast"]),
+        (TOMBOLA, &["currency"]),
+        (TOMBOLA, &["currency", "make"]),
+        (TOMBOLA, &["currency", "enter", "a"]),
+        (TOMBOLA, &["currency", "leave"]),
+        (TOMBOLA, &["run", "-t", "10"]),
+        (TOMBOLA, &["reserve", "30%"]),
+        (TOMBOLA, &["reserve", "--pid", "1"]),
+        (TOMBOLA, &["reserve", "--", "true"]),
+        (TOMBOLA, &["reserve", "30%", "--pid", "1", "--", "true"]),
+        (TOMBOLA, &["release"]),
+        (TOMBOLA, &["release", "--pid", "1", "--currency", "a"]),
     ];
     for (program, arguments) in calls {
         assert_answer(program, arguments, WRONGLY_CALLED, "Usage:");
@@ -102,7 +169,7 @@ fn without_sched_ext_every_request_is_refused_and_says_why() {
     if Path::new("/sys/kernel/sched_ext").exists() {
         return;
     }
-    let calls: [(&str, &[&str]); 8] = [
+    let calls: [(&str, &[&str]); 21] = [
         (LNICE, &["-p", "10", "true"]),
         (LRENICE, &["1", "100"]),
         (LSETBASE, &["-u", "root", "500"]),
@@ -111,6 +178,19 @@ fn without_sched_ext_every_request_is_refused_and_says_why() {
         (TOMBOLA, &["stop"]),
         (TOMBOLA, &["trace"]),
         (TOMBOLA, &["status"]),
+        (TOMBOLA, &["reload"]),
+        (TOMBOLA, &["tree"]),
+        (TOMBOLA, &["tree", "--json"]),
+        (TOMBOLA, &["run", "true"]),
+        (TOMBOLA, &["reserve"]),
+        (TOMBOLA, &["reserve", "30%", "--", "true"]),
+        (TOMBOLA, &["release", "--pid", "1"]),
+        (TOMBOLA, &["currency", "make", "a", "--in", "b"]),
+        (TOMBOLA, &["currency", "fund", "a", "0"]),
+        (TOMBOLA, &["currency", "retire", "a"]),
+        (TOMBOLA, &["currency", "list", "--json"]),
+        (TOMBOLA, &["currency", "enter", "a", "1", "2"]),
+        (TOMBOLA, &["currency", "leave", "1"]),
     ];
     for (program, arguments) in calls {
         assert_answer(program, arguments, REFUSED, "this kernel has no sched_ext");
@@ -129,10 +209,16 @@ fn status_tells_what_it_knows_as_json_even_so() {
 }
 
 #[test]
-fn lnice_does_not_run_what_it_cannot_give_tickets() {
+fn what_cannot_be_given_tickets_is_not_run() {
     if Path::new("/sys/kernel/sched_ext").exists() {
         return;
     }
-    let output = answer(LNICE, &["-p", "10", "echo", "ran"]);
-    assert!(output.stdout.is_empty());
+    let calls: [(&str, &[&str]); 3] = [
+        (LNICE, &["-p", "10", "echo", "ran"]),
+        (TOMBOLA, &["run", "echo", "ran"]),
+        (TOMBOLA, &["reserve", "30%", "--", "echo", "ran"]),
+    ];
+    for (program, arguments) in calls {
+        assert!(answer(program, arguments).stdout.is_empty());
+    }
 }
