@@ -93,7 +93,7 @@ impl Finder {
             .collect();
         self.units
             .retain(|name, path| wanted.contains(name) && path.is_dir());
-        if self.units.len() < wanted.len() && self.looks % WALK_EVERY == 0 {
+        if self.units.len() < wanted.len() && self.looks.is_multiple_of(WALK_EVERY) {
             walk(&self.cgroups, &mut |path| {
                 note(&mut self.units, path, &wanted)
             });

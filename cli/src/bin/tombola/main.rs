@@ -8,7 +8,7 @@ mod published;
 mod reserve;
 mod run;
 
-use clap::{Parser, Subcommand, ValueEnum};
+use clap::{CommandFactory, FromArgMatches, Parser, Subcommand, ValueEnum};
 use std::cell::RefCell;
 use std::ffi::OsString;
 use std::io::{self, BufWriter, Write};
@@ -24,7 +24,8 @@ use tombola_kernel::scheduler::{hold_signals, is_signalled};
 
 /// CPU time by tickets: a Linux scheduler for lottery and stride scheduling.
 ///
-/// lnice, lrenice, lsetbase and ltix give tickets and report them; this command starts, stops and watches the scheduler.
+/// lnice, lrenice, lsetbase and ltix give tickets and report them; this command starts, stops and watches the scheduler, and
+/// makes currencies and reservations.
 #[derive(Parser)]
 #[command(
     name = "tombola",
@@ -173,8 +174,35 @@ struct Trace {
     rows: Option<u64>,
 }
 
+/// Commands that belong together, as the help shows them.
+const GROUPS: [(&str, &[&str]); 4] = [
+    ("The scheduler", &["start", "stop", "reload", "config"]),
+    ("Who gets what", &["status", "tree", "trace"]),
+    ("Money", &["currency", "run", "reserve", "release"]),
+    ("More", &["lab", "help"]),
+];
+
+// Clap knows headings for options only.
+fn grouped(mut command: clap::Command) -> clap::Command {
+    command.build();
+    let mut text = String::from("{about-with-newline}\n{usage-heading} {usage}\n");
+    for (heading, names) in GROUPS {
+        text += &format!("\n{heading}:\n");
+        for name in names {
+            let about = command.find_subcommand(name).and_then(|of| of.get_about());
+            text += &format!("  {name:10}{}\n", about.cloned().unwrap_or_default());
+        }
+    }
+    command.help_template(text + "\nOptions:\n{options}{after-help}")
+}
+
+fn parse() -> Args {
+    let matches = grouped(Args::command()).get_matches();
+    Args::from_arg_matches(&matches).unwrap_or_else(|error| error.exit())
+}
+
 fn main() -> ExitCode {
-    match Args::parse().command {
+    match parse().command {
         Command::Start(start) => {
             daemon::start(&options(&start), start.verbose, start.rules.as_deref())
         }
@@ -275,4 +303,24 @@ fn beside_us(program: &str) -> PathBuf {
         .and_then(|path| Some(path.parent()?.join(program)))
         .filter(|path| path.exists())
         .unwrap_or_else(|| program.into())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_command_is_in_one_group_of_the_help() {
+        let mut command = Args::command();
+        command.build();
+        let mut known: Vec<&str> = command.get_subcommands().map(|of| of.get_name()).collect();
+        let mut shown: Vec<&str> = GROUPS
+            .iter()
+            .flat_map(|(_, names)| *names)
+            .copied()
+            .collect();
+        known.sort_unstable();
+        shown.sort_unstable();
+        assert_eq!(shown, known);
+    }
 }
