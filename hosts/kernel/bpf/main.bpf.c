@@ -275,6 +275,7 @@ s32 BPF_STRUCT_OPS(tombola_init_task, struct task_struct *p, struct scx_init_tas
 	/* At a fork the current task is the parent; p->real_parent is still the parent's parent. */
 	if (args->fork) {
 		forker = task_find(bpf_get_current_task_btf());
+		rehome_forker(bpf_get_current_task_btf(), forker);
 		before = forker;
 	} else {
 		leader = p->group_leader;

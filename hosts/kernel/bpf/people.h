@@ -165,7 +165,7 @@ static __always_inline u32 arrive(struct task_struct *p, struct task *forker, st
 	seat->home = home;
 	t = task_at(leaf);
 	t->queue = 0;
-	t->uid = uid; /* if the forker has just become another's, its child is found out with it */
+	t->uid = uid;
 	t->tgid = (u32)p->tgid;
 	t->exec_ns = p->se.sum_exec_runtime;
 	t->sliced_ns = 0;
@@ -197,6 +197,22 @@ static __always_inline void rehome(struct task_struct *p, struct task *t)
 		seat_of(process)->home = number_of(user);
 	else
 		step_move(t->queue, process, user);
+}
+
+/*
+ * The current thread is about to fork, and its child will stand beside it. A chain of forks, each too short to be settled, would
+ * stay with the first one's user for ever.
+ */
+static __always_inline void rehome_forker(struct task_struct *p, struct task *t)
+{
+	u64 precharged;
+
+	if (!t->client || t->uid == uid_of(p))
+		return;
+	precharged = seat_of(t->client)->precharge_ns;
+	settle_bill(t->queue, t->client, 0, 0);
+	rehome(p, t);
+	settle_bill(t->queue, t->client, 0, precharged);
 }
 
 /* A frozen thread is killed: it ends at root's expense. */
