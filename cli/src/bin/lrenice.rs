@@ -8,8 +8,8 @@ use tombola_kernel::{Result, calls::Client};
 /// Change the process tickets of a running process.
 ///
 /// The new number holds until it is changed again or the process ends. Children that the process forks afterwards begin with
-/// it; those it has already keep theirs. With 0 the process is frozen: it keeps what it has and gets no CPU time until it is given
-/// other tickets; it can be killed all the same. For the owner of the process, or with CAP_SYS_NICE.
+/// it; those it has already keep theirs. With 0 the process is frozen: it keeps what it has and gets no CPU time until it is
+/// given other tickets; it can be killed all the same. For the owner of the process, or with CAP_SYS_NICE.
 #[derive(Parser)]
 #[command(
     name = "lrenice",

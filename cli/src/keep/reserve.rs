@@ -5,8 +5,8 @@
 //!   the last one has gone, or the rule ──> those who are left go back to their users' money, the currency is retired
 //! ```
 //!
-//! So all processes of a program, or of a unit, have one reservation together, whoever's they are. First come, first served: where
-//! not enough is left for another one, its processes stay in their users' money, and each look tries again.
+//! So all processes of a program, or of a unit, have one reservation together, whoever's they are. First come, first served:
+//! where not enough is left for another one, its processes stay in their users' money, and each look tries again.
 
 use super::warn;
 use super::who::{Finder, currency_name};

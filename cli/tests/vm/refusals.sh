@@ -90,7 +90,8 @@ as bob tombola currency make bobs --tickets 42
 tombola currency make roots
 
 picture() { # all of it, but for who comes and goes
-	tombola tree --interval 1ms | sed 's/^ *//; s/  */ /g' | cut -d ' ' -f 1-4 | grep -E '^(currency|reservation|user|frozen|sleep)'
+	tombola tree --interval 1ms | sed 's/^ *//; s/  */ /g' | cut -d ' ' -f 1-4 |
+		grep -E '^(currency|reservation|user|frozen|sleep)'
 	tombola reserve
 }
 picture >before
