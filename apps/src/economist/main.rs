@@ -121,7 +121,8 @@ impl Fuzzer {
             ));
         }
         println!(
-            "{} steps, {} refused as they must be; the worst share was {:.2} of what is allowed off; the frozen ended within {:?} of being killed",
+            "{} steps, {} refused as they must be; the worst share was {:.2} of what is allowed off; \
+             the frozen ended within {:?} of being killed",
             args.steps, fuzzer.refusals, fuzzer.worst, fuzzer.slowest_end
         );
         Ok(())

@@ -210,11 +210,15 @@ mod tests {
         model.people.insert(3, holder(50, Place::Money(1)));
         model.people.insert(4, holder(100, Place::User(1)));
         let shares = model.shares();
-        [(1, 0.0625), (2, 0.09375), (3, 0.09375), (4, 0.75)].map(|(i, due)| near(shares[&i], due));
+        for (i, due) in [(1, 0.0625), (2, 0.09375), (3, 0.09375), (4, 0.75)] {
+            near(shares[&i], due);
+        }
         model.reservations.insert(1, 7500);
         model.holder(Who::Person(4)).reserved = Some(1);
         let shares = model.shares();
-        [(1, 0.0625), (2, 0.09375), (4, 0.75)].map(|(i, due)| near(shares[&i], due));
+        for (i, due) in [(1, 0.0625), (2, 0.09375), (4, 0.75)] {
+            near(shares[&i], due);
+        }
         model.freeze(Who::Person(4));
         near(model.shares()[&4], 0.0);
         near(model.shares()[&1], 0.25);

@@ -59,7 +59,7 @@ struct tb_client {
 	u32 root;
 	u32 active;
 
-	/* As a leaf: its place among all who wait (oldest first), and since when. As a currency: how many clients, active or not. */
+	/* As a leaf: its place among all who wait (oldest first), and since when. As a currency: its clients, active or not. */
 	u64 since;
 	union {
 		u32 older;

@@ -292,7 +292,7 @@ impl History {
             return;
         }
         let (parent, kind) = match one_of(&self.currencies, s.x).unwrap() {
-            _ if s.y % 8 == 0 => (BASE, Kind::Reservation),
+            _ if s.y.is_multiple_of(8) => (BASE, Kind::Reservation),
             BEST_EFFORT => (BEST_EFFORT, Kind::User),
             other => (other, Kind::Currency),
         };
