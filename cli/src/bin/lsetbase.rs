@@ -9,8 +9,8 @@ use tombola_kernel::{Result, calls::Client};
 ///
 /// Base tickets decide how the machine is shared among the users who want to run: 2000 get twice what 1000 get, however many
 /// processes each runs. The change holds at once, for all processes of the user, until it is changed again. With 0 all that is
-/// the user's is frozen, except what has a reservation. Anyone may lower one's own and raise them again to the default, 1000 if the
-/// rules don't say otherwise; everything else needs CAP_SYS_NICE.
+/// the user's is frozen, except what has a reservation. Anyone may lower one's own and raise them again to the default, 1000 if
+/// the rules don't say otherwise; everything else needs CAP_SYS_NICE.
 #[derive(Parser)]
 #[command(
     name = "lsetbase",

@@ -57,14 +57,14 @@ enum tombola_op {
 	TOMBOLA_GET_TICKETS = 1,       /* id: pid; out[0]: tickets */
 	TOMBOLA_SET_TICKETS = 2,       /* id: pid; value: tickets, 0 freezes. Its owner, or CAP_SYS_NICE */
 	TOMBOLA_GET_BASE_TICKETS = 3,  /* id: uid; out[0]: base tickets */
-	TOMBOLA_SET_BASE_TICKETS = 4,  /* id: uid; value: base tickets, 0 freezes. Own ones up to the default, else CAP_SYS_NICE */
+	TOMBOLA_SET_BASE_TICKETS = 4,  /* id: uid; value: base tickets, 0 freezes. Own ones to the default, else CAP_SYS_NICE */
 	TOMBOLA_GET_WINS = 5,          /* id: pid; out[0]: draws won */
 	TOMBOLA_GET_QUANTUM_USE = 6,   /* id: pid; out[i]: how often i sixths of the quantum were left, i = 0..6 */
 	TOMBOLA_GET_COUNTER = 7,       /* id: index into tombola_counters; out[0]: its value */
 
 	/* A currency is named by its owner's uid and a name, and known by a number that is never another's. */
 	TOMBOLA_FIND_CURRENCY = 8,     /* id: uid; name; out[0]: its number, out[1]: its tickets */
-	TOMBOLA_MAKE_CURRENCY = 9,     /* id: uid; name; value: tickets; currency: inside which, 0 the user's own; out[0]: its number */
+	TOMBOLA_MAKE_CURRENCY = 9,     /* id: uid; name; value: tickets; currency: in which, 0 the user's own; out[0]: number */
 	TOMBOLA_FUND_CURRENCY = 10,    /* currency; value: tickets */
 	TOMBOLA_MOVE_CURRENCY = 11,    /* currency; value: number of the one to move into, 0 the user's own */
 	TOMBOLA_RETIRE_CURRENCY = 12,  /* currency; what was in it falls back to the one around it */
