@@ -107,16 +107,15 @@ fn draw(bench: &Bench, took: &[(Scheduler, Vec<f64>)], kernels_own: f64) -> Resu
         Curve::dots(name, points.collect())
     };
     let level = |name: &str, at: f64| Curve::due(name, vec![(1.0, at), (RUNS as f64, at)]);
+    let mut curves: Vec<Curve> = took.iter().map(curve).collect();
+    curves.push(level("what it may be", OVERHEAD_MAX * 100.0));
+    curves.push(plot::room_above(&curves));
     let panel = Panel {
         title: "a counting loop alone".to_owned(),
         x: "run".to_owned(),
         y: "% longer than the kernel's own, mean".to_owned(),
-        legend: SeriesLabelPosition::MiddleLeft,
-        curves: took
-            .iter()
-            .map(curve)
-            .chain([level("what it may be", OVERHEAD_MAX * 100.0)])
-            .collect(),
+        legend: SeriesLabelPosition::UpperRight,
+        curves,
     };
     plot::write(&bench.out, OVERHEAD_LOOP.name, |area| {
         plot::panels(area, &[panel])

@@ -3,7 +3,7 @@
 use std::io;
 use std::os::unix::process::CommandExt;
 use std::process::{Command, Output};
-use tombola_lab::bench::guest::{UID_BASE, set_tickets};
+use tombola_lab::bench::guest::{UID_BASE, now_ns, set_tickets, sleep_until};
 use tombola_lab::plan::{Answer, Client, Currency, Deadline, Plan, Scheduler, TICKETS_DEFAULT};
 
 pub struct Arranged {
@@ -17,7 +17,7 @@ impl Arranged {
             for (client, pid) in all() {
                 client
                     .deadline
-                    .map_or(Ok(()), |deadline| set_deadline(pid, deadline))?;
+                    .map_or(Ok(()), |deadline| insist_on_deadline(pid, deadline))?;
             }
         }
         if plan.scheduler.policy().is_none() {
@@ -116,6 +116,20 @@ struct Attributes {
 }
 
 const SCHED_DEADLINE: u32 = 6;
+
+/// What those of the plan before had is free when the periods are over in which they ended.
+fn insist_on_deadline(pid: i32, deadline: Deadline) -> io::Result<()> {
+    const TRIES: u64 = 20;
+    for _ in 1..TRIES {
+        match set_deadline(pid, deadline) {
+            Err(error) if error.raw_os_error() == Some(libc::EBUSY) => {
+                sleep_until(now_ns() + deadline.period_ns);
+            }
+            done => return done,
+        }
+    }
+    set_deadline(pid, deadline)
+}
 
 fn set_deadline(pid: i32, deadline: Deadline) -> io::Result<()> {
     let attributes = Attributes {
