@@ -96,7 +96,7 @@ pub fn room_above(curves: &[Curve]) -> Curve {
         .fold(f64::NEG_INFINITY, f64::max);
     let low = points().map(|point| point.1).fold(f64::INFINITY, f64::min);
     let left = points().map(|point| point.0).fold(f64::INFINITY, f64::min);
-    Curve::due("", vec![(left, high + 0.7 * (high - low))])
+    Curve::due("", vec![(left, high + 0.85 * (high - low))])
 }
 
 /// One of several charts beside one another.
