@@ -79,6 +79,7 @@ check "the scheduler starts" grep -q 'tombola schedules' daemon.log
 of_alice=$!
 (as_exec bob sleep 1000) &
 of_bob=$!
+until grep -q sleep /proc/$of_alice/comm && grep -q sleep /proc/$of_bob/comm; do sleep 0.1; done
 sleep 0.2
 lrenice $of_alice 150
 lrenice $of_bob 250
