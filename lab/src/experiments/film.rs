@@ -324,7 +324,10 @@ fn player(bench: &Bench) -> Result<Vec<Row>> {
 fn shown(scheduler: Scheduler, case: Case, published: Published, course: &Course) -> Result<Shown> {
     let end = course.ends.iter().find(|end| end.client == 0);
     let end = end.context("the player said nothing of its frames")?;
-    let late_ms: Vec<f64> = end.numbers.iter().map(|&us| us as f64 / 1e3).collect();
+    // Those shown until here: afterwards the hogs end, and the player catches up.
+    let frames = course.samples[course.last()].units[0] as usize;
+    let late_us = end.numbers.iter().take(frames);
+    let late_ms: Vec<f64> = late_us.map(|&us| us as f64 / 1e3).collect();
     let before = [0.0].into_iter().chain(late_ms.iter().copied());
     let slip_ms = late_ms
         .iter()
@@ -411,9 +414,9 @@ fn draw_player(bench: &Bench, shown: &[Shown]) -> Result<()> {
             title: title.to_owned(),
             x: x.to_owned(),
             y: "frames/s".to_owned(),
-            legend: SeriesLabelPosition::MiddleLeft,
+            legend: SeriesLabelPosition::UpperLeft,
             curves: vec![
-                Curve::dots("stride", points(Scheduler::Stride, of, measured)),
+                Curve::line("stride", points(Scheduler::Stride, of, measured)),
                 Curve::dots(other.0, points(other.1, of, measured)),
                 Curve::dots("published", points(Scheduler::Stride, of, published)),
             ],
@@ -433,7 +436,8 @@ fn draw_player(bench: &Bench, shown: &[Shown]) -> Result<()> {
             .map(|one| {
                 let points = one.slip_ms.iter().enumerate();
                 let points = points.map(|(frame, ms)| (frame as f64, *ms));
-                let name = format!("{}, {}", one.scheduler.name(), one.case.name());
+                let scheduler = one.scheduler.policy().unwrap_or("kernel's own");
+                let name = format!("{scheduler}, {}", one.case.name());
                 Curve::line(&name, points.collect())
             })
             .collect(),
