@@ -3,6 +3,13 @@
 use crate::abi::{CURRENCIES_MAX, NESTED_MAX, PIN_CALL};
 use nix::errno::Errno;
 
+fn rather(left: u64) -> String {
+    match left {
+        0 => String::new(),
+        left => format!("ask for {} or less, ", percent(left)),
+    }
+}
+
 // Hundredths of a percent, without zeros that say nothing.
 fn percent(hundredths: u64) -> String {
     let text = format!("{}.{:02}", hundredths / 100, hundredths % 100);
@@ -157,8 +164,8 @@ pub enum Error {
     #[error(
         "{} cannot be reserved for {who}: {} is left\n  \
          cause: of {} for the machine's CPUs, best effort keeps {}, and reservations hold {}\n  \
-         next:  ask for {} or less, end another reservation, or lower the floor in /etc/tombola.toml",
-        percent(*.asked), percent(*.left), percent(*.machine), percent(*.floor), percent(*.held), percent(*.left)
+         next:  {}end another reservation, or lower the floor in /etc/tombola.toml",
+        percent(*.asked), percent(*.left), percent(*.machine), percent(*.floor), percent(*.held), rather(*.left)
     )]
     Admission {
         who: String,
