@@ -58,6 +58,8 @@ struct Fuzzer {
     model: Model,
     currencies: BTreeMap<u32, Currency>,
     pids: BTreeMap<u32, u32>,
+    /// Who has been forked by whom, or by the same: a number for each family.
+    families: BTreeMap<u32, u32>,
     random: u64,
     made: u32,
     refusals: u32,
@@ -82,6 +84,7 @@ impl Fuzzer {
             },
             currencies: BTreeMap::new(),
             pids: BTreeMap::new(),
+            families: BTreeMap::new(),
             random: args.seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1,
             made: 0,
             refusals: 0,
@@ -342,6 +345,8 @@ impl Fuzzer {
         }
         let pid = self.world.start(i, uid(owner))?;
         self.pids.insert(i, pid);
+        self.made += 1;
+        self.families.insert(i, self.made);
         Ok(())
     }
 
@@ -358,32 +363,64 @@ impl Fuzzer {
             return Ok(());
         }
         self.pids.insert(i, self.world.fork(parent, i)?);
+        self.families.insert(i, self.families[&parent]);
         let child = self.model.people[&parent].clone();
         self.model.people.insert(i, child);
         Ok(())
     }
 
-    /// Who is frozen ends at once; anybody else needs some of its share for it.
+    /// A whole family: of one that dies young the others would have to answer for what it has used, which the model knows
+    /// nothing of.
     fn kill(&mut self) -> Outcome<()> {
         let Some(i) = self.person() else {
             return Ok(());
         };
-        let frozen = self.model.shares()[&i] == 0.0;
-        if !frozen && !self.gets_on(i) {
-            return Ok(());
+        let shares = self.model.shares();
+        let family = self.family(i);
+        let ends = |i: &u32| shares[i] == 0.0 || self.gets_on(*i);
+        if family.iter().all(ends) {
+            family.into_iter().try_for_each(|i| self.end(i))?;
         }
+        Ok(())
+    }
+
+    fn family(&self, i: u32) -> Vec<u32> {
+        let all = self.families.iter();
+        let own = all.filter(|(_, family)| **family == self.families[&i]);
+        own.map(|(&i, _)| i).collect()
+    }
+
+    /// Who is frozen ends at once; anybody else needs some of its share for it.
+    fn end(&mut self, i: u32) -> Outcome<()> {
+        let frozen = self.model.shares()[&i] == 0.0;
         let pid = self.pids.remove(&i).expect("it is in the model");
         let limit = if frozen {
             Duration::from_secs(1)
         } else {
             PATIENCE
         };
+        let clients = self.client.info()?.clients;
         let took = self.world.end(i, pid, limit)?;
+        self.await_departure(clients)?;
         if frozen {
             self.slowest_end = self.slowest_end.max(took);
         }
+        self.families.remove(&i);
         self.model.people.remove(&i);
         self.model.forget_reservations();
+        Ok(())
+    }
+
+    /// Kernels before 6.18 tell the scheduler of a death when the last reference to the thread is given back, at leisure; until
+    /// then a reservation is not free again.
+    fn await_departure(&self, clients: u64) -> Outcome<()> {
+        let until = monotonic() + PATIENCE;
+        while self.client.info()?.clients >= clients {
+            if monotonic() > until {
+                return wrong("a process that has gone keeps its tickets".into());
+            }
+            std::thread::sleep(Duration::from_millis(1));
+        }
         Ok(())
     }
 
@@ -474,8 +511,8 @@ impl Fuzzer {
     }
 
     fn end_all(&mut self) -> Outcome<()> {
-        while !self.pids.is_empty() {
-            self.kill()?;
+        while let Some(&i) = self.pids.keys().next() {
+            self.end(i)?;
         }
         while !self.currencies.is_empty() {
             self.retire()?;
