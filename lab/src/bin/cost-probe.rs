@@ -259,6 +259,7 @@ struct Started {
     pids: Vec<i32>,
     gate: Gate,
     passes: &'static [AtomicU64],
+    currencies: u32,
 }
 
 impl Started {
@@ -266,8 +267,14 @@ impl Started {
         self.gate.open(self.pids.len())
     }
 
+    /// The next probe makes its currencies anew.
     fn end(&self) {
         self.pids.iter().for_each(|&pid| end(pid));
+        for currency in 0..self.currencies {
+            let mut retire = Command::new("tombola");
+            let retired = retire.args(["currency", "retire", &name(currency)]);
+            run_command(retired).expect("nobody else retires it");
+        }
     }
 
     fn passes(&self) -> u64 {
@@ -303,7 +310,12 @@ impl Crowd {
             let members = members.step_by(self.currencies as usize);
             enter_currency(currency, members.copied())?;
         }
-        Ok(Started { pids, gate, passes })
+        Ok(Started {
+            pids,
+            gate,
+            passes,
+            currencies: self.currencies,
+        })
     }
 
     fn become_one_of(&self, group: u32) {
@@ -331,8 +343,11 @@ impl Crowd {
     }
 }
 
+fn name(currency: u32) -> String {
+    format!("{}:c{currency}", UID_BASE + 1)
+}
+
 fn enter_currency(currency: u32, members: impl Iterator<Item = i32>) -> io::Result<()> {
-    let name = |currency| format!("{}:c{currency}", UID_BASE + 1);
     let mut make = Command::new("tombola");
     make.args(["currency", "make", &name(currency)]);
     if !currency.is_multiple_of(NESTED) {
