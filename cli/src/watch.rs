@@ -15,6 +15,7 @@ use std::time::{Duration, Instant};
 use tombola_kernel::Result;
 use tombola_kernel::abi::{Node, kind};
 use tombola_kernel::calls::Client;
+use tombola_kernel::sched_ext;
 
 /// Samples in an interval, besides the first.
 const SAMPLES: u32 = 20;
@@ -108,7 +109,7 @@ pub struct Watched {
 }
 
 pub fn watch(client: &Client, interval: Duration) -> Result<Watched> {
-    let mut watched = Watched::new(online_cpus());
+    let mut watched = Watched::new(sched_ext::online_cpus());
     let began = Instant::now();
     watched.note(&client.tree()?, None);
     for _ in 0..SAMPLES {
@@ -369,12 +370,6 @@ impl Stir {
             place = parent;
         }
     }
-}
-
-fn online_cpus() -> u32 {
-    // SAFETY: a question without arguments in memory.
-    let cpus = unsafe { libc::sysconf(libc::_SC_NPROCESSORS_ONLN) };
-    u32::try_from(cpus).unwrap_or(1).max(1)
 }
 
 #[cfg(test)]

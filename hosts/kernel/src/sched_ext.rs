@@ -56,3 +56,10 @@ fn read(name: &str) -> Option<String> {
     let text = fs::read_to_string(Path::new(DIR).join(name)).ok()?;
     Some(text.trim().to_owned())
 }
+
+/// CPUs that there are at the moment; of one that is switched off nobody has a share.
+pub fn online_cpus() -> u32 {
+    // SAFETY: a question without arguments in memory.
+    let cpus = unsafe { libc::sysconf(libc::_SC_NPROCESSORS_ONLN) };
+    u32::try_from(cpus).unwrap_or(1).max(1)
+}

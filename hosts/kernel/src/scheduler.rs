@@ -265,14 +265,8 @@ fn configure(skeleton: &mut OpenMainSkel, options: &Options) -> libbpf_rs::Resul
     config.rules.lottery = rules.lottery;
     config.tick_slices = u32::from(options.slice_end == SliceEnd::Tick);
     config.nr_cpus = libbpf_rs::num_possible_cpus()? as u32;
-    config.online_cpus = online_cpus();
+    config.online_cpus = sched_ext::online_cpus();
     Ok(())
-}
-
-fn online_cpus() -> u32 {
-    // SAFETY: a question without arguments in memory.
-    let cpus = unsafe { libc::sysconf(libc::_SC_NPROCESSORS_ONLN) };
-    u32::try_from(cpus).unwrap_or(1).max(1)
 }
 
 fn rules(options: &Options) -> Rules {
