@@ -15,14 +15,6 @@
 #include "people.h"
 #include "state.h"
 
-/* Does a client in limbo, or with a reservation, merely belong into the currency that it is said to be in? */
-static __always_inline bool is_away(struct tb_queue *q, u32 client)
-{
-	u8 kind = tb_at(q, tb_at(q, client)->parent)->kind;
-
-	return kind == TB_KIND_RESERVATION || kind == TB_KIND_LIMBO;
-}
-
 /* The currency around a client, wherever that is at the moment. TB_NONE if it was retired. */
 static __always_inline u32 around(struct tb_queue *q, u32 client)
 {
@@ -62,7 +54,7 @@ __noinline u32 step_make(u32 queue, u64 inside, u32 tickets, u32 uid)
 	if (!rq)
 		return TB_NONE;
 	bpf_spin_lock(&rq->lock);
-	if (nr_currencies < NR_CURRENCIES && is_still(&rq->economy, (u32)inside, inside) &&
+	if (nr_currencies < NR_CURRENCIES && client_of(&rq->economy, inside) &&
 	    nested(&rq->economy, (u32)inside) < TB_NESTED_MAX)
 		made = tb_new(&rq->economy, TB_KIND_CURRENCY, (u32)inside, tickets);
 	if (made) {
@@ -133,7 +125,7 @@ __noinline int step_shift(u64 number, u64 to, u32 seen)
 		return ret;
 	q = &rq->economy;
 	bpf_spin_lock(&rq->lock);
-	if (!is_still(q, client, number) || !is_still(q, (u32)to, to))
+	if (!client_of(q, number) || !client_of(q, to))
 		goto out;
 	ret = 0;
 	if (tb_at(q, client)->kind == TB_KIND_CURRENCY) {
@@ -192,7 +184,7 @@ __noinline int step_retire(u64 number)
 	if (!rq)
 		return 0;
 	bpf_spin_lock(&rq->lock);
-	if (is_still(&rq->economy, client, number) && !tb_at(&rq->economy, client)->clients) {
+	if (client_of(&rq->economy, number) && !tb_at(&rq->economy, client)->clients) {
 		parent = tb_at(&rq->economy, client)->parent;
 		tb_free(&rq->economy, client);
 		vacate(&rq->economy, parent);
@@ -225,7 +217,7 @@ __noinline s64 step_reserve(u64 number, u32 tickets)
 		return ret;
 	q = &rq->economy;
 	bpf_spin_lock(&rq->lock);
-	if (!is_still(q, client, number))
+	if (!client_of(q, number))
 		goto out;
 	reservation = tb_at(q, client)->parent;
 	held = tb_at(q, reservation)->kind == TB_KIND_RESERVATION ? tb_at(q, reservation)->tickets : 0;

@@ -173,6 +173,14 @@ static __always_inline u32 arrive(struct task_struct *p, struct task *forker, st
 	return leaf;
 }
 
+/* Does a client in limbo, or with a reservation, merely belong into the currency that it is said to be in? */
+static __always_inline bool is_away(struct tb_queue *q, u32 client)
+{
+	u8 kind = tb_at(q, tb_at(q, client)->parent)->kind;
+
+	return kind == TB_KIND_RESERVATION || kind == TB_KIND_LIMBO;
+}
+
 /*
  * p, just settled, may have changed its uid meanwhile: it goes to the other user, and its process's other threads with it. A
  * reservation it keeps, and frozen it stays.
@@ -181,7 +189,6 @@ static __always_inline void rehome(struct task_struct *p, struct task *t)
 {
 	struct run_queue *rq = queue_of(t->queue);
 	u32 uid = uid_of(p), user, process;
-	u8 kind;
 
 	if (t->uid == uid)
 		return;
@@ -192,8 +199,7 @@ static __always_inline void rehome(struct task_struct *p, struct task *t)
 	count(TOMBOLA_COUNT_REHOMED);
 	process = process_of(&rq->economy, t->client);
 	seat_of(process)->uid = uid;
-	kind = tb_at(&rq->economy, tb_at(&rq->economy, process)->parent)->kind;
-	if (kind == TB_KIND_RESERVATION || kind == TB_KIND_LIMBO)
+	if (is_away(&rq->economy, process))
 		seat_of(process)->home = number_of(user);
 	else
 		step_move(t->queue, process, user);

@@ -244,12 +244,6 @@ __noinline int step_move(u32 queue, u32 client, u32 parent)
 	return 0;
 }
 
-/* Does a client still have the number that it was called by? Whose it was may have gone, and it may be somebody else's by now. */
-static __always_inline bool is_still(struct tb_queue *q, u32 client, u64 number)
-{
-	return client && client_of(q, number) == client;
-}
-
 /* Of a client that is to go to limbo or to have a reservation: where it comes from. */
 static __always_inline void leave_home(struct tb_queue *q, u32 client)
 {
@@ -270,7 +264,7 @@ __noinline int step_set_tickets(u64 number, u32 tickets)
 	if (!rq)
 		return ret;
 	bpf_spin_lock(&rq->lock);
-	if (is_still(&rq->economy, client, number)) {
+	if (client_of(&rq->economy, number)) {
 		tb_set_tickets(&rq->economy, RULES, client, tickets);
 		ret = 0;
 	}
@@ -288,7 +282,7 @@ __noinline int step_place(u64 number, u32 to)
 	if (!rq)
 		return ret;
 	bpf_spin_lock(&rq->lock);
-	if (is_still(&rq->economy, client, number)) {
+	if (client_of(&rq->economy, number)) {
 		leave_home(&rq->economy, client);
 		move(&rq->economy, client, to);
 		ret = 0;
