@@ -1,8 +1,9 @@
 //! What the daemon keeps: the rules of /etc/tombola.toml applied, base tickets over restarts, reservations for programs and
 //! units.
 //!
-//! The scheduler itself needs none of this, and nobody waits for it. It looks once a second, and more seldom where a look takes
-//! long: at most a hundredth of a CPU.
+//! The scheduler itself needs none of this, and nobody waits for it. It looks when it is told that base tickets have changed;
+//! and each second, if something is reserved for programs or units, as it is not told who they are. More seldom where a look
+//! takes long: at most a hundredth of a CPU.
 
 mod base;
 mod reserve;
@@ -122,9 +123,10 @@ impl Keeper {
         Ok(())
     }
 
-    /// How long there is nothing to look for.
-    pub fn rest(&self) -> Duration {
-        self.next.saturating_duration_since(Instant::now())
+    /// In which time to look. Nothing: not before something has changed.
+    pub fn rest(&self, has_changed: bool) -> Option<Duration> {
+        let rest = self.next.saturating_duration_since(Instant::now());
+        (has_changed || self.reservations.follow(&self.rules.reserve)).then_some(rest)
     }
 
     /// What has changed meanwhile. If the scheduler has ended there is nothing to look at.

@@ -41,9 +41,14 @@ impl Reservations {
         }
     }
 
+    /// Is there anybody to look for, who may come or go?
+    pub fn follow(&self, rules: &[Reserve]) -> bool {
+        !rules.is_empty() || !self.held.is_empty()
+    }
+
     /// Who has come since the last look, and who has gone.
     pub fn look(&mut self, client: &Client, rules: &[Reserve], nodes: &[Node]) {
-        if rules.is_empty() && self.held.is_empty() {
+        if !self.follow(rules) {
             return;
         }
         let free: Vec<u32> = processes(nodes)

@@ -108,7 +108,7 @@ TB_INLINE void tb_mean(struct tb_client *currency)
 	}
 }
 
-/* The one setter of a pass: mean and order follow. */
+/* Who sets a pass: mean and order follow. */
 TB_FN u32 tb_set_pass(struct tb_queue *q, const struct tb_rules *r, struct tb_client *c, u64 pass)
 {
 	struct tb_client *p = tb_at(q, c->parent);
@@ -128,6 +128,17 @@ TB_FN u32 tb_set_pass(struct tb_queue *q, const struct tb_rules *r, struct tb_cl
 	c->pass = pass;
 	c->key = key;
 	return tb_order_insert(q, p, c);
+}
+
+/* The same for the only active client of p: vnow is where it stands, and nobody else is in p's order. */
+TB_INLINE void tb_set_pass_alone(struct tb_client *p, struct tb_client *c, u64 pass)
+{
+	u64 by = pass - c->pass;
+
+	p->vnow += by;
+	c->pass = pass;
+	c->low_pass = pass;
+	c->key += by;
 }
 
 TB_INLINE u64 tb_bounded_for(u64 pass, u64 vnow, u64 tickets, u64 behind_ns, u64 ahead_ns)
@@ -270,14 +281,15 @@ TB_FN u32 tb_charge(struct tb_queue *q, const struct tb_rules *r, u32 i)
 
 	tb_loop(TB_DEPTH) {
 		struct tb_client *c = tb_at(q, i), *p = tb_at(q, c->parent);
-		u64 draw = TB_DRAW_ONE, alone = p->weight == c->tickets, pass = c->pass, bounded;
+		u64 draw = TB_DRAW_ONE, alone, pass = c->pass, bounded;
 
 		if (!c->parent)
 			break;
+		alone = c->state & TB_ACTIVE && p->weight == c->tickets;
 		/* Most bills have but one of the three. */
 		if (bill->used_ns) {
 			if (r->lottery && !alone)
-				draw = tb_draw_exp(tb_mix(bill->seed, i));
+				draw = tb_draw_exp(tb_mix(bill->seed, c->parent));
 			pass += tb_advance(bill->used_ns, draw, c->tickets);
 			c->used_ns += bill->used_ns;
 			c->young_ns += bill->used_ns;
@@ -286,13 +298,14 @@ TB_FN u32 tb_charge(struct tb_queue *q, const struct tb_rules *r, u32 i)
 			pass += tb_advance(bill->next_ns, TB_DRAW_ONE, c->tickets);
 		if (bill->precharge_ns)
 			pass -= tb_advance(bill->precharge_ns, TB_DRAW_ONE, c->tickets);
-		if (!alone) {
+		if (alone) {
+			tb_set_pass_alone(p, c, pass);
+		} else {
 			bounded = tb_bounded_for(pass, p->vnow, c->tickets, r->lag_ns, r->lag_ns);
 			q->clamped += bounded != pass;
-			pass = bounded;
+			if (bounded != c->pass)
+				tb_set_pass(q, r, c, bounded);
 		}
-		if (pass != c->pass)
-			tb_set_pass(q, r, c, pass);
 		i = c->parent;
 	}
 	return 0;
@@ -347,17 +360,21 @@ TB_FN u64 tb_meet(struct tb_queue *q, u32 a, u32 b)
 	return changed ? (u64)b << 32 | a : (u64)a << 32 | b;
 }
 
-/* Is it in limbo, or in a currency that is? */
-TB_FN u32 tb_frozen(struct tb_queue *q, u32 i)
+/* Base, or limbo: what the way up from a client ends at. */
+TB_FN u32 tb_root_of(struct tb_queue *q, u32 i)
 {
-	if (!tb_at(q, TB_LIMBO)->clients)
-		return 0;
 	tb_loop(TB_DEPTH) {
 		if (!tb_at(q, i)->parent)
 			break;
 		i = tb_at(q, i)->parent;
 	}
-	return i == TB_LIMBO;
+	return i;
+}
+
+/* Is it in limbo, or in a currency that is? Mostly nobody is. */
+TB_INLINE u32 tb_frozen(struct tb_queue *q, u32 i)
+{
+	return tb_at(q, TB_LIMBO)->clients && tb_root_of(q, i) == TB_LIMBO;
 }
 
 /*

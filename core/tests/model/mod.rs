@@ -219,9 +219,9 @@ impl Model {
     pub fn charge(&mut self, i: u32, bill: &Bill) {
         for k in self.line(i) {
             let (tickets, parent) = (self.at(k).tickets, self.at(k).parent);
-            let alone = self.weight(parent) == tickets;
+            let alone = self.at(k).active && self.weight(parent) == tickets;
             let draw = match self.rules.lottery {
-                1 if !alone => i128::from(draw_exp(mix(bill.seed, k))),
+                1 if !alone => i128::from(draw_exp(mix(bill.seed, parent))),
                 _ => 1 << limits::DRAW_SHIFT,
             };
             let used = i128::from(bill.used_ns.min(limits::CHARGE_MAX_NS));

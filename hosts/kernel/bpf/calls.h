@@ -7,6 +7,7 @@
 #pragma once
 #include "currencies.h"
 #include "people.h"
+#include "slice.h"
 #include "state.h"
 
 static __always_inline bool may_nice(void)
@@ -55,8 +56,11 @@ static __always_inline s64 fund(struct tb_queue *q, u32 client, u32 tickets)
 	u64 number = number_of(client);
 	s64 ret;
 
-	if (!tickets)
-		return step_place(number, TB_LIMBO);
+	if (!tickets) {
+		ret = step_place(number, TB_LIMBO);
+		vigil_begin();
+		return ret;
+	}
 	ret = step_set_tickets(number, tickets);
 	if (!ret && tb_at(q, client)->parent == TB_LIMBO)
 		ret = step_place(number, home_of(client));
@@ -90,6 +94,7 @@ static __always_inline s64 call_base_tickets(struct tombola_call *call, struct r
 	ret = fund(&rq->economy, user, tickets);
 	if (!ret && !uid)
 		root_base = tickets;
+	tell_of_base();
 	return ret;
 }
 

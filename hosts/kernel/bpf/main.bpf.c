@@ -140,14 +140,14 @@ static __always_inline void hand_over(u32 leaf, s32 cpu, u64 slice_ns, u64 inact
 	bpf_task_release(p);
 }
 
-/* Who has the CPU and could go on, settled; TB_NONE: nobody. */
+/* Who has the CPU and could go on; TB_NONE: nobody. */
 static __noinline u32 holder(struct task_struct *prev)
 {
 	struct task *t = task_of(prev);
 
 	if (!(prev->scx.flags & SCX_TASK_QUEUED) || !t->client)
 		return TB_NONE;
-	settle(prev, t);
+	take_stock(prev, t);
 	rehome(prev, t);
 	return t->client;
 }
@@ -184,7 +184,7 @@ void BPF_STRUCT_OPS(tombola_dispatch, s32 cpu, struct task_struct *prev)
 		slice_ns = drawn & DRAW_FROZEN ? SLICE_FROZEN_NS : SLICE_OVERDUE_NS;
 	else
 		slice_ns = slice_for(&rq->economy, winner, waiting);
-	settle_bill(0, winner, 0, precharge_ns(slice_ns));
+	settle_bill(0, winner, precharge_ns(slice_ns));
 	if (lone_slices && waiting && held && slice_is_over(cpu_of(cpu), now))
 		slices_share(now);
 	if (winner == held && prev) {
@@ -230,7 +230,8 @@ void BPF_STRUCT_OPS(tombola_stopping, struct task_struct *p, bool runnable)
 	c->leaf = TB_NONE;
 	if (!t->client || !(rq = queue_of(t->queue)))
 		return;
-	settle(p, t);
+	take_stock(p, t);
+	settle_bill(t->queue, t->client, 0);
 	if (t->sliced_ns)
 		note_use(&rq->economy, t);
 	if (trace_on && t->sliced_ns)
@@ -346,6 +347,7 @@ void BPF_STRUCT_OPS(tombola_exit_op, struct scx_exit_info *info)
 	bpf_probe_read_kernel_str(tombola_exit.msg, sizeof(tombola_exit.msg), info->msg);
 	tombola_exit.code = info->exit_code;
 	tombola_exit.kind = (s32)info->kind;
+	ring_bell();
 }
 
 SEC(".struct_ops.link")

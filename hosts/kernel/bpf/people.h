@@ -42,8 +42,10 @@ __noinline u32 user_of(u32 uid)
 	if (!made)
 		return TB_NONE;
 	seat_init(made, uid, 0, uid);
-	if (!bpf_map_update_elem(&users, &uid, &made, BPF_NOEXIST))
+	if (!bpf_map_update_elem(&users, &uid, &made, BPF_NOEXIST)) {
+		tell_of_base();
 		return made;
+	}
 	step_free(0, made);
 	known = bpf_map_lookup_elem(&users, &uid);
 	return known ? *known : TB_NONE;
@@ -83,7 +85,7 @@ static __always_inline u32 process_from(u32 queue, u32 leaf, u32 tgid)
 	seat_of(process)->home = seat->home;
 	seat_of(process)->wins = seat->wins;
 	__builtin_memcpy(seat_of(process)->left, seat->left, sizeof(seat->left));
-	settle_bill(queue, leaf, 0, 0);
+	settle_bill(queue, leaf, 0);
 	made = tb_at(&rq->economy, process);
 	bpf_spin_lock(&rq->lock);
 	made->pass = c->pass;
@@ -91,7 +93,7 @@ static __always_inline u32 process_from(u32 queue, u32 leaf, u32 tgid)
 	bpf_spin_unlock(&rq->lock);
 	step_move(queue, leaf, process);
 	step_set_tickets(number_of(leaf), TB_TICKETS_DEFAULT);
-	settle_bill(queue, leaf, 0, precharged);
+	settle_bill(queue, leaf, precharged);
 	return process;
 }
 
@@ -182,7 +184,7 @@ static __always_inline bool is_away(struct tb_queue *q, u32 client)
 }
 
 /*
- * p, just settled, may have changed its uid meanwhile: it goes to the other user, and its process's other threads with it. A
+ * p may have changed its uid meanwhile: it is settled and goes to the other user, and its process's other threads with it. A
  * reservation it keeps, and frozen it stays.
  */
 static __always_inline void rehome(struct task_struct *p, struct task *t)
@@ -197,6 +199,7 @@ static __always_inline void rehome(struct task_struct *p, struct task *t)
 		return;
 	t->uid = uid;
 	count(TOMBOLA_COUNT_REHOMED);
+	settle_bill(t->queue, t->client, 0);
 	process = process_of(&rq->economy, t->client);
 	seat_of(process)->uid = uid;
 	if (is_away(&rq->economy, process))
@@ -216,9 +219,8 @@ static __always_inline void rehome_forker(struct task_struct *p, struct task *t)
 	if (!t->client || t->uid == uid_of(p))
 		return;
 	precharged = seat_of(t->client)->precharge_ns;
-	settle_bill(t->queue, t->client, 0, 0);
 	rehome(p, t);
-	settle_bill(t->queue, t->client, 0, precharged);
+	settle_bill(t->queue, t->client, precharged);
 }
 
 /* A frozen thread is killed: it ends at root's expense. */
@@ -264,7 +266,7 @@ static __always_inline void depart(struct task *t)
 	if (!rq || !leaf)
 		return;
 	t->client = TB_NONE;
-	settle_bill(t->queue, leaf, 0, 0);
+	settle_bill(t->queue, leaf, 0);
 	step_leave(t->queue, leaf);
 	bpf_spin_lock(&rq->lock);
 	process = process_of(&rq->economy, leaf);

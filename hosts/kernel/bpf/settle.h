@@ -36,14 +36,14 @@ static __always_inline void note_use(struct tb_queue *q, struct task *t)
 		seat->left[sixths]++;
 }
 
-/* Settle p's run up to now. */
-static __always_inline void settle(struct task_struct *p, struct task *t)
+/* Count p's run up to now. */
+static __always_inline void take_stock(struct task_struct *p, struct task *t)
 {
 	u64 exec_ns = p->se.sum_exec_runtime, used_ns = exec_ns - t->exec_ns;
 
 	t->exec_ns = exec_ns;
 	t->sliced_ns += used_ns;
-	settle_bill(t->queue, t->client, used_ns, 0);
+	seat_of(t->client)->unpaid_ns += used_ns;
 }
 
 static __always_inline u32 per_million(u64 part, u64 whole)

@@ -73,6 +73,7 @@ struct {
 
 struct seat {
 	u64 precharge_ns; /* what the pick of a running leaf charged in advance */
+	u64 unpaid_ns;    /* what it has used since, as far as counted, and was not charged yet */
 	u64 wins;
 	union {
 		u32 left[TOMBOLA_QUANTUM_PARTS]; /* of a process: how much of its slices was left */
@@ -156,6 +157,7 @@ u32 root_base = TB_BASE_TICKETS_DEFAULT; /* base tickets of root, who may hold m
 u32 root_share = TOMBOLA_ROOT_DEFAULT;
 u32 reserved; /* tickets of all reservations. Under the lock */
 u32 nr_currencies; /* that users have made. Under the lock */
+u32 base_changed; /* since the daemon last looked, users have come or have other base tickets; the daemon clears it */
 u32 structure; /* how often currencies were made or moved. Under the lock */
 u32 running; /* 1 between ops.init and ops.exit */
 u32 trace_on SEC(".data.trace"); /* in a map of its own, which `tombola trace` opens and writes */
@@ -164,6 +166,28 @@ struct {
 	__uint(type, BPF_MAP_TYPE_RINGBUF);
 	__uint(max_entries, 1 << 20);
 } draws SEC(".maps");
+
+/* Wakes the daemon, which sleeps until it has something to do. What it is about, it looks up itself. */
+struct {
+	__uint(type, BPF_MAP_TYPE_RINGBUF);
+	__uint(max_entries, 1 << 12);
+} bell SEC(".maps");
+
+static __always_inline void ring_bell(void)
+{
+	u64 nothing = 0;
+
+	bpf_ringbuf_output(&bell, &nothing, sizeof(nothing), 0);
+}
+
+/* Once for all changes until it has looked: nobody can keep it busy. */
+static __always_inline void tell_of_base(void)
+{
+	if (base_changed)
+		return;
+	base_changed = 1;
+	ring_bell();
+}
 
 static __always_inline void count(enum tombola_counter what)
 {

@@ -13,35 +13,52 @@
 #include "state.h"
 
 /*
- * Charge a leaf and its currencies for what it used, undo what its pick had charged in advance, and charge its next run in
- * advance. The seat's precharge belongs to whoever holds the leaf: the CPU it runs on, or the one that has just withdrawn it.
+ * Under the lock: charge a leaf and its currencies for what it used, undo what its pick had charged in advance, and charge its
+ * next run in advance. What the seat says of both belongs to whoever holds the leaf: the CPU it runs on, or the one that has
+ * just withdrawn it.
  */
-__noinline int step_settle(u32 queue, u32 leaf, u64 used_ns, u64 next_ns)
+static __always_inline void charge(struct tb_queue *q, u32 leaf, u64 next_ns, u32 seed)
 {
-	struct run_queue *rq = queue_of(queue);
 	struct seat *seat = seat_of(leaf);
-	struct tb_bill *bill;
-	u32 seed = tombola_config.rules.lottery && used_ns ? bpf_get_prandom_u32() : 0;
+	struct tb_bill *bill = &q->bill;
 
-	if (!rq)
-		return 0;
-	bill = &rq->economy.bill;
-	bpf_spin_lock(&rq->lock);
-	bill->used_ns = used_ns;
+	bill->used_ns = seat->unpaid_ns;
 	bill->precharge_ns = seat->precharge_ns;
 	bill->next_ns = next_ns;
 	bill->seed = seed;
+	seat->unpaid_ns = 0;
 	seat->precharge_ns = next_ns;
-	tb_charge(&rq->economy, RULES, leaf);
+	tb_charge(q, RULES, leaf);
+}
+
+/* Every other time there is nothing to charge. */
+static __always_inline bool owes(u32 leaf, u64 next_ns)
+{
+	return seat_of(leaf)->unpaid_ns | (seat_of(leaf)->precharge_ns ^ next_ns);
+}
+
+static __always_inline u32 new_seed(void)
+{
+	return tombola_config.rules.lottery ? bpf_get_prandom_u32() : 0;
+}
+
+__noinline int step_settle(u32 queue, u32 leaf, u64 next_ns)
+{
+	struct run_queue *rq = queue_of(queue);
+	u32 seed = new_seed();
+
+	if (!rq)
+		return 0;
+	bpf_spin_lock(&rq->lock);
+	charge(&rq->economy, leaf, next_ns, seed);
 	bpf_spin_unlock(&rq->lock);
 	return 0;
 }
 
-/* Every other time there is nothing to settle. */
-static __always_inline void settle_bill(u32 queue, u32 leaf, u64 used_ns, u64 next_ns)
+static __always_inline void settle_bill(u32 queue, u32 leaf, u64 next_ns)
 {
-	if (used_ns | (seat_of(leaf)->precharge_ns ^ next_ns))
-		step_settle(queue, leaf, used_ns, next_ns);
+	if (owes(leaf, next_ns))
+		step_settle(queue, leaf, next_ns);
 }
 
 /* A draw out of turn, for who has waited too long; who is frozen has the shortest turn that there is. */
@@ -49,18 +66,20 @@ static __always_inline void settle_bill(u32 queue, u32 leaf, u64 used_ns, u64 ne
 #define DRAW_FROZEN (1ull << 33)
 
 /*
- * Who is to have a CPU of `mask`: `held`, which is settled and could go on, or TB_NONE; or the best of those who wait, who
+ * Who is to have a CPU of `mask`: `held`, which is settled first and could go on, or TB_NONE; or the best of those who wait, who
  * then waits no more. TB_NONE if nobody may run there.
  */
 __noinline u64 step_draw(u32 queue, u32 held, u64 now, u64 mask)
 {
 	struct run_queue *rq = queue_of(queue);
 	u64 flags = 0;
-	u32 best;
+	u32 best, seed = new_seed();
 
 	if (!rq)
 		return TB_NONE;
 	bpf_spin_lock(&rq->lock);
+	if (held && owes(held, 0))
+		charge(&rq->economy, held, 0, seed);
 	if (held && tb_frozen(&rq->economy, held))
 		held = TB_NONE;
 	best = tb_overdue(&rq->economy, now, tombola_config.patience_ns, mask);

@@ -3,7 +3,7 @@
 //! ```text
 //!   start: check ─> claim /run/tombola ─> load ─> attach ─> pin ─> wait ─┬─ SIGINT, SIGTERM ─────> detach ─> remove
 //!                                                                   ^    ├─ the kernel ejected it ──^
-//!                                                                   └────┴─ SIGHUP, or it is time to look
+//!                                                                   └────┴─ SIGHUP, base tickets, or it is time
 //! ```
 //!
 //! The kernel holds the scheduler by a link that this process owns. If the process dies, the kernel itself closes the link
@@ -16,13 +16,17 @@ use crate::skeleton::{MainSkel, MainSkelBuilder, OpenMainSkel, types};
 use crate::{Error, Result, sched_ext};
 use libbpf_rs::query::{ProgInfoIter, ProgramInfo};
 use libbpf_rs::skel::{OpenSkel, SkelBuilder};
-use libbpf_rs::{Link, PrintLevel};
+use libbpf_rs::{Link, PrintLevel, RingBuffer, RingBufferBuilder};
+use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sys::signal::{SigSet, Signal};
+use nix::sys::signalfd::SignalFd;
 use nix::unistd::Uid;
+use std::io;
 use std::mem::MaybeUninit;
+use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::ffi::OsStrExt;
 use std::sync::Mutex;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 use tombola_core::Rules;
 
 /// A quantum outside is refused: shorter ones cost more than they bring, longer ones would not fit the bound on lag.
@@ -51,9 +55,6 @@ const CAP_SYS_ADMIN: u32 = 21;
 
 /// enum scx_exit_kind: the link was closed, which is how we end it ourselves.
 const SCX_EXIT_UNREG: i32 = 64;
-
-/// How often to look whether the kernel has ejected the scheduler. It already schedules without us by then.
-const LOOK_EVERY: Duration = Duration::from_millis(200);
 
 /// Lines of libbpf's messages that an error repeats.
 const LOG_LINES: usize = 30;
@@ -89,6 +90,8 @@ pub enum End {
 pub enum Event {
     /// SIGHUP: what was said in files is to be read again.
     Reload,
+    /// See [`Running::base_has_changed`].
+    Changed,
     End(End),
 }
 
@@ -100,6 +103,9 @@ pub struct Running {
     skeleton: MainSkel<'static>,
     place: Place,
     signals: SigSet,
+    /// Readable while one of them is there.
+    signals_fd: SignalFd,
+    bell: RingBuffer<'static>,
 }
 
 /// Loads and attaches. From here on SIGINT, SIGTERM and SIGHUP are held back for [`Running::wait`].
@@ -122,12 +128,16 @@ pub fn start(options: &Options) -> Result<Running> {
         .tombola_signalled
         .attach()
         .map_err(|error| refused("following signals", &error))?;
+    let signals_fd = SignalFd::new(&signals)
+        .map_err(|errno| refused("waiting for signals", &io::Error::from(errno).into()))?;
     let mut running = Running {
         _link: link,
         _signals_link: signals_link,
+        bell: bell(&skeleton).map_err(|error| refused("listening to it", &error))?,
         skeleton,
         place,
         signals,
+        signals_fd,
     };
     running.pin()?;
     Ok(running)
@@ -152,22 +162,43 @@ impl Running {
         ProgInfoIter::default().filter(ours).map(program).collect()
     }
 
-    /// Returns when a signal has come, the kernel has ejected the scheduler, or after `time`.
-    pub fn wait(&self, time: Duration) -> Option<Event> {
-        let began = Instant::now();
-        loop {
-            let left = time.saturating_sub(began.elapsed());
-            match next_signal(&self.signals, left.min(LOOK_EVERY)) {
-                Some(Signal::SIGHUP) => return Some(Event::Reload),
-                Some(signal) => return Some(Event::End(End::Asked(signal))),
-                None => (),
-            }
-            if let Some(end) = self.ejection() {
-                return Some(Event::End(end));
-            }
-            if began.elapsed() >= time {
-                return None;
-            }
+    /// Returns when something has happened, or with nothing after `time`, if there is one.
+    pub fn wait(&self, time: Option<Duration>) -> Option<Event> {
+        // SAFETY: the ring buffer holds it open.
+        let bell = unsafe { BorrowedFd::borrow_raw(self.bell.epoll_fd()) };
+        let mut files = [
+            PollFd::new(self.signals_fd.as_fd(), PollFlags::POLLIN),
+            PollFd::new(bell, PollFlags::POLLIN),
+        ];
+        // Rounded up to whole milliseconds; too long a time is cut, which makes a look early.
+        let timeout = time.map_or(PollTimeout::NONE, |time| {
+            PollTimeout::try_from(time.as_micros().div_ceil(1000)).unwrap_or(PollTimeout::MAX)
+        });
+        let nothing = poll(&mut files, timeout) == Ok(0);
+        let _ = self.bell.consume(); // what it rang for is to be seen elsewhere
+        match next_signal(&self.signals) {
+            Some(Signal::SIGHUP) => return Some(Event::Reload),
+            Some(signal) => return Some(Event::End(End::Asked(signal))),
+            None => (),
+        }
+        if let Some(end) = self.ejection() {
+            return Some(Event::End(end));
+        }
+        (!nothing).then_some(Event::Changed)
+    }
+
+    /// Have users come, or got other base tickets, since that was last forgotten? Until then no more is told of it.
+    pub fn base_has_changed(&self) -> bool {
+        let variables = self.skeleton.maps.bss_data.as_ref();
+        // SAFETY: a plain integer, which the kernel writes as well.
+        variables.is_some_and(|all| unsafe { std::ptr::read_volatile(&all.base_changed) } != 0)
+    }
+
+    /// Before looking what has changed.
+    pub fn forget_changes(&mut self) {
+        if let Some(variables) = self.skeleton.maps.bss_data.as_mut() {
+            // SAFETY: as above.
+            unsafe { std::ptr::write_volatile(&mut variables.base_changed, 0) };
         }
     }
 
@@ -191,6 +222,12 @@ impl Running {
             message: text(&exit.msg),
         })
     }
+}
+
+fn bell(skeleton: &MainSkel) -> libbpf_rs::Result<RingBuffer<'static>> {
+    let mut builder = RingBufferBuilder::new();
+    builder.add(&skeleton.maps.bell, |_| 0)?;
+    builder.build()
 }
 
 fn check_range(quantum_ns: u64) -> Result<()> {
@@ -301,16 +338,16 @@ pub fn hold_signals() -> SigSet {
 
 /// Has one of the signals that are held back come?
 pub fn is_signalled(signals: &SigSet) -> bool {
-    next_signal(signals, Duration::ZERO).is_some()
+    next_signal(signals).is_some()
 }
 
-fn next_signal(signals: &SigSet, wait: Duration) -> Option<Signal> {
-    let timeout = libc::timespec {
-        tv_sec: 0, // less than a second is ever waited
-        tv_nsec: i64::from(wait.subsec_nanos()),
+fn next_signal(signals: &SigSet) -> Option<Signal> {
+    let at_once = libc::timespec {
+        tv_sec: 0,
+        tv_nsec: 0,
     };
     // SAFETY: set and time live through the call; the details of the signal are not asked for.
-    let signal = unsafe { libc::sigtimedwait(signals.as_ref(), std::ptr::null_mut(), &timeout) };
+    let signal = unsafe { libc::sigtimedwait(signals.as_ref(), std::ptr::null_mut(), &at_once) };
     Signal::try_from(signal).ok()
 }
 

@@ -107,10 +107,13 @@ impl Gate {
 }
 
 pub fn end(pid: i32) {
-    unsafe {
-        libc::kill(pid, libc::SIGKILL);
-        libc::waitpid(pid, std::ptr::null_mut(), 0);
-    }
+    kill(pid);
+    unsafe { libc::waitpid(pid, std::ptr::null_mut(), 0) };
+}
+
+/// It ends when it comes to that.
+pub fn kill(pid: i32) {
+    unsafe { libc::kill(pid, libc::SIGKILL) };
 }
 
 /// Until a child that ends by itself has ended; an error if it failed.

@@ -13,9 +13,10 @@ use std::process::{Command, exit};
 use std::sync::atomic::{AtomicU64, Ordering};
 use tombola_lab::bench::By;
 use tombola_lab::bench::guest::{
-    Gate, UID_BASE, become_real_time, become_user, context_switches, end, now_ns, run_command,
-    set_base_tickets, shared_counters, sleep_until, spawn, wait_for,
+    Gate, UID_BASE, become_real_time, become_user, context_switches, end, kill, now_ns,
+    run_command, set_base_tickets, shared_counters, sleep_until, spawn, wait_for,
 };
+use tombola_lab::plan::TICKETS_DEFAULT;
 
 #[derive(Parser)]
 struct Arguments {
@@ -269,6 +270,8 @@ impl Started {
 
     /// The next probe makes its currencies anew.
     fn end(&self) {
+        // All at once: to die takes CPU time, of which each has little while the others are busy.
+        self.pids.iter().for_each(|&pid| kill(pid));
         self.pids.iter().for_each(|&pid| end(pid));
         for currency in 0..self.currencies {
             let mut retire = Command::new("tombola");
@@ -308,7 +311,7 @@ impl Crowd {
         for currency in 0..self.currencies {
             let members = pids.iter().skip(currency as usize);
             let members = members.step_by(self.currencies as usize);
-            enter_currency(currency, members.copied())?;
+            self.enter_currency(currency, members.copied())?;
         }
         Ok(Started {
             pids,
@@ -316,6 +319,22 @@ impl Crowd {
             passes,
             currencies: self.currencies,
         })
+    }
+
+    /// A currency has as many tickets as all processes in it and in those inside it, so that each has the same share.
+    fn enter_currency(&self, currency: u32, members: impl Iterator<Item = i32>) -> io::Result<()> {
+        let inside = (self.currencies - currency).min(NESTED - currency % NESTED);
+        let tickets = inside * TICKETS_DEFAULT * self.hogs / self.currencies;
+        let mut make = Command::new("tombola");
+        make.args(["currency", "make", &name(currency)]);
+        make.args(["--tickets", &tickets.to_string()]);
+        if !currency.is_multiple_of(NESTED) {
+            make.args(["--in", &name(currency - 1)]);
+        }
+        run_command(&mut make)?;
+        let mut enter = Command::new("tombola");
+        enter.args(["currency", "enter", &name(currency)]);
+        run_command(enter.args(members.map(|pid| pid.to_string())))
     }
 
     fn become_one_of(&self, group: u32) {
@@ -345,18 +364,6 @@ impl Crowd {
 
 fn name(currency: u32) -> String {
     format!("{}:c{currency}", UID_BASE + 1)
-}
-
-fn enter_currency(currency: u32, members: impl Iterator<Item = i32>) -> io::Result<()> {
-    let mut make = Command::new("tombola");
-    make.args(["currency", "make", &name(currency)]);
-    if !currency.is_multiple_of(NESTED) {
-        make.args(["--in", &name(currency - 1)]);
-    }
-    run_command(&mut make)?;
-    let mut enter = Command::new("tombola");
-    enter.args(["currency", "enter", &name(currency)]);
-    run_command(enter.args(members.map(|pid| pid.to_string())))
 }
 
 impl Due {

@@ -41,7 +41,7 @@ pub fn start(options: &Options, verbose: bool, rules: Option<&Path>) -> ExitCode
 }
 
 fn try_start(options: &Options, verbose: bool, file: RulesFile, rules: Rules) -> Result<End> {
-    let running = scheduler::start(options)?;
+    let mut running = scheduler::start(options)?;
     let mut keeper = Keeper::start(rules)?;
     let published = Published::new(file.path());
     if verbose {
@@ -57,22 +57,31 @@ fn try_start(options: &Options, verbose: bool, file: RulesFile, rules: Rules) ->
     ));
     notify("READY=1");
     let file = RulesFile::of_daemon(file.path().to_owned());
-    let end = keep(&running, &mut keeper, &file, &published);
+    let end = keep(&mut running, &mut keeper, &file, &published);
     notify("STOPPING=1");
     keeper.look(); // what was said in the last second
     Ok(end)
 }
 
-fn keep(running: &Running, keeper: &mut Keeper, file: &RulesFile, published: &Published) -> End {
+fn keep(
+    running: &mut Running,
+    keeper: &mut Keeper,
+    file: &RulesFile,
+    published: &Published,
+) -> End {
     loop {
-        match running.wait(keeper.rest()) {
+        match running.wait(keeper.rest(running.base_has_changed())) {
             Some(Event::End(end)) => return end,
             Some(Event::Reload) => {
                 notify("RELOADING=1");
                 published.answer(&read_again(keeper, file));
                 notify("READY=1");
             }
-            None => keeper.look(),
+            Some(Event::Changed) => (), // looked for when it is time
+            None => {
+                running.forget_changes();
+                keeper.look();
+            }
         }
     }
 }
