@@ -23,6 +23,10 @@ fn compile_calls() -> PathBuf {
     program
 }
 
+fn checks() -> PathBuf {
+    in_source("cli/tests/vm/checks.sh")
+}
+
 // A script of vm/ in the machine, with more options for that and other programs in it.
 fn passes(script: &str, options: &[&str], programs: &[&Path]) {
     let path = in_source("cli/tests/vm").join(script);
@@ -41,13 +45,13 @@ fn passes(script: &str, options: &[&str], programs: &[&Path]) {
 #[test]
 #[ignore = "boots a virtual machine: make test"]
 fn every_refusal_on_a_real_kernel() {
-    passes("refusals.sh", &[], &[&compile_calls()]);
+    passes("refusals.sh", &[], &[&checks(), &compile_calls()]);
 }
 
 #[test]
 #[ignore = "boots a virtual machine: make test"]
 fn currencies_reservations_freezing_and_rules_on_a_real_kernel() {
-    passes("economy.sh", &[], &[]);
+    passes("economy.sh", &[], &[&checks()]);
 }
 
 #[test]

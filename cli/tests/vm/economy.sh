@@ -1,30 +1,8 @@
 #!/bin/sh
 # What currencies, reservations, freezing and rules must do, tried on a real kernel with sched_ext and two CPUs, as root, with the
-# users alice (1000) and bob (1001). Ends with "N passed, N failed".
+# users alice (1000) and bob (1001).
 
-passed=0 failed=0
-
-check() { # NAME CONDITION...
-	name=$1
-	shift
-	if "$@"; then
-		passed=$((passed + 1))
-	else
-		failed=$((failed + 1))
-		echo "FAILED $name; the last answer was:"
-		cat answer
-	fi
-}
-
-as_exec() { # USER COMMAND...: in place of this shell
-	uid=$(id -u "$1")
-	shift
-	exec setpriv --reuid "$uid" --regid "$uid" --clear-groups "$@"
-}
-
-as() { # USER COMMAND...
-	(as_exec "$@")
-}
+. checks.sh
 
 done_() { # COMMAND...: must succeed
 	"$@" >answer 2>&1
@@ -46,13 +24,6 @@ keeps_quiet() { # WORDS COMMAND...: must succeed, and not say that
 	if grep -q -- "$words" answer; then check "$* says: $words" false; fi
 }
 
-holds() { # NUMBER LTIX-OPTIONS...
-	wanted=$1
-	shift
-	ltix -n "$@" >answer 2>&1
-	check "ltix $* is not $wanted" test "$(cat answer)" = "$wanted"
-}
-
 within() { # SECONDS CONDITION...: becomes true in that time
 	tenths=$(($1 * 10))
 	shift
@@ -61,14 +32,6 @@ within() { # SECONDS CONDITION...: becomes true in that time
 		test $tenths -gt 0 || return 1
 		sleep 0.1
 	done
-}
-
-start() { # waits until it schedules
-	: >daemon.log
-	tombola start "$@" >>daemon.log 2>&1 &
-	daemon=$!
-	until grep -q 'tombola schedules' daemon.log || ! kill -0 $daemon 2>/dev/null; do sleep 0.1; done
-	check "the scheduler starts" grep -q 'tombola schedules' daemon.log
 }
 
 cpu_ns() { # PID: CPU time of its threads
@@ -372,5 +335,4 @@ check "the daemon has not failed" kill -0 $daemon
 done_ tombola stop
 check "nothing is left" test -z "$(ls -A /run/tombola)"
 
-echo "$passed passed, $failed failed"
-test $failed -eq 0
+conclude

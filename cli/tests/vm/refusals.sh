@@ -1,30 +1,8 @@
 #!/bin/sh
 # Everything that the commands must refuse, tried on a real kernel with sched_ext, as root, with the users alice (1000) and bob
-# (1001). Each attempt must end with the status and the words expected, and change nothing. Ends with "N passed, N failed".
+# (1001). Each attempt must end with the status and the words expected, and change nothing.
 
-passed=0 failed=0
-
-check() { # NAME CONDITION...
-	name=$1
-	shift
-	if "$@"; then
-		passed=$((passed + 1))
-	else
-		failed=$((failed + 1))
-		echo "FAILED $name; the last answer was:"
-		cat answer
-	fi
-}
-
-as_exec() { # USER COMMAND...: in place of this shell
-	uid=$(id -u "$1")
-	shift
-	exec setpriv --reuid "$uid" --regid "$uid" --clear-groups "$@"
-}
-
-as() { # USER COMMAND...
-	(as_exec "$@")
-}
+. checks.sh
 
 refused() { # STATUS WORDS COMMAND...: both must be met
 	wanted=$1 words=$2
@@ -33,20 +11,6 @@ refused() { # STATUS WORDS COMMAND...: both must be met
 	status=$?
 	check "$* (status $status, wanted $wanted)" test $status -eq "$wanted"
 	check "$* does not say: $words" grep -q -- "$words" answer
-}
-
-holds() { # NUMBER LTIX-OPTIONS...
-	wanted=$1
-	shift
-	ltix -n "$@" >answer 2>&1
-	check "ltix $* is not $wanted" test "$(cat answer)" = "$wanted"
-}
-
-start() { # waits until it schedules
-	: >daemon.log # before the first look, which may come before the shell opens it below
-	tombola start "$@" >>daemon.log 2>&1 &
-	daemon=$!
-	until grep -q 'tombola schedules' daemon.log || ! kill -0 $daemon 2>/dev/null; do sleep 0.1; done
 }
 
 cd /tmp || exit
@@ -301,5 +265,4 @@ check "start ends well (status $?)" test "$(cat /sys/kernel/sched_ext/state)" = 
 check "nothing is left" test -z "$(ls -A /run/tombola)"
 
 kill $of_alice $of_bob
-echo "$passed passed, $failed failed"
-test $failed -eq 0
+conclude

@@ -144,12 +144,25 @@ impl Model {
         }
     }
 
+    /// Of a reservation below a third of the machine a half of a quantum, below a sixth a quarter, below a twelfth an eighth.
+    fn request_ns(&self, i: u32) -> u64 {
+        let n = self.at(i);
+        let below = |part: i128| n.tickets * part < i128::from(limits::MACHINE_TICKETS);
+        let parts = match n.kind {
+            Kind::Reservation if below(12) => 8,
+            Kind::Reservation if below(6) => 4,
+            Kind::Reservation if below(3) => 2,
+            _ => 1,
+        };
+        self.rules.quantum_ns / parts
+    }
+
     pub fn key(&self, i: u32) -> i128 {
         let n = self.at(i);
         if self.rules.lottery == 1 {
             n.pass
         } else {
-            n.pass + scaled(self.rules.quantum_ns, n.tickets)
+            n.pass + scaled(self.request_ns(i), n.tickets)
         }
     }
 
@@ -323,7 +336,7 @@ impl Model {
         let (vnow, stands) = (self.vnow(parent), self.projected(h, run));
         let (mut until, mut eligible_ns) = (waker.pass, 0);
         if self.rules.lottery == 0 {
-            until = vnow.min(self.key(w) - scaled(self.rules.quantum_ns, runner.tickets));
+            until = vnow.min(self.key(w) - scaled(self.request_ns(h), runner.tickets));
             eligible_ns = ((waker.pass - vnow).max(0) >> limits::PASS_SHIFT) * self.weight(parent);
         }
         let loses_ns = if stands < until {

@@ -50,6 +50,12 @@ static __always_inline bool may_act_for(u32 uid)
 	return uid == caller_uid() || may_nice();
 }
 
+/* None, for who is frozen. What it had comes back with it. */
+static __always_inline u32 tickets_of(struct tb_queue *q, u32 client)
+{
+	return tb_at(q, client)->parent == TB_LIMBO ? 0 : tb_at(q, client)->tickets;
+}
+
 /* Its tickets: none sends it to limbo, any others let it come back. */
 static __always_inline s64 fund(struct tb_queue *q, u32 client, u32 tickets)
 {
@@ -77,10 +83,7 @@ static __always_inline s64 call_base_tickets(struct tombola_call *call, struct r
 		call->out[0] = default_base;
 		if (!known)
 			return 0;
-		user = *known;
-		call->out[0] = uid ? tb_at(&rq->economy, user)->tickets : root_base;
-		if (tb_at(&rq->economy, user)->parent == TB_LIMBO)
-			call->out[0] = 0;
+		call->out[0] = uid ? tickets_of(&rq->economy, *known) : root_base;
 		return 0;
 	}
 	/* Who would freeze herself could not thaw herself again; nobody could thaw anybody if root were frozen. */
@@ -112,11 +115,10 @@ static __always_inline u32 process_by(struct task *t, struct tb_queue *q, u32 tg
 static __always_inline s64 get_of_process(struct tombola_call *call, struct tb_queue *q, u32 client)
 {
 	struct seat *seat = seat_of(client);
-	struct tb_client *c = tb_at(q, client);
 
 	switch (call->op) {
 	case TOMBOLA_GET_TICKETS:
-		call->out[0] = c->parent == TB_LIMBO ? 0 : c->tickets;
+		call->out[0] = tickets_of(q, client);
 		break;
 	case TOMBOLA_GET_WINS:
 		call->out[0] = seat->wins;
@@ -142,6 +144,12 @@ static __always_inline u32 destination(struct tb_queue *q, u64 number, u32 uid)
 	return number ? own_currency(q, number) : user_of(uid);
 }
 
+/* What tickets of base are of one CPU, in units of TOMBOLA_SHARE_ONE. */
+static __always_inline u64 share_of(u64 tickets)
+{
+	return tickets * tombola_config.online_cpus * TOMBOLA_SHARE_ONE / TB_MACHINE_TICKETS;
+}
+
 static __always_inline s64 call_reserve(struct tombola_call *call, struct tb_queue *q, u32 client)
 {
 	u64 share = call->value, cpus = tombola_config.online_cpus;
@@ -160,7 +168,7 @@ static __always_inline s64 call_reserve(struct tombola_call *call, struct tb_que
 	tickets = (u32)((share * TB_MACHINE_TICKETS / TOMBOLA_SHARE_ONE + cpus - 1) / (cpus ? cpus : 1));
 	ret = step_reserve(number_of(client), tickets);
 	if (ret == -EBUSY)
-		call->out[0] = unreserved(q) * TOMBOLA_SHARE_ONE * cpus / TB_MACHINE_TICKETS;
+		call->out[0] = share_of(unreserved(q));
 	if (ret < 0)
 		return ret;
 	reservation = (u32)ret;
@@ -283,7 +291,7 @@ static __always_inline s64 find_currency(struct tombola_call *call, struct tb_qu
 	if (!known)
 		return -ENOENT;
 	call->out[0] = number_of(*known);
-	call->out[1] = tb_at(q, *known)->parent == TB_LIMBO ? 0 : tb_at(q, *known)->tickets;
+	call->out[1] = tickets_of(q, *known);
 	return 0;
 }
 
@@ -329,9 +337,8 @@ static __always_inline s64 call_machine(struct tombola_call *call, struct run_qu
 
 	if (call->op == TOMBOLA_GET_RESERVED) {
 		call->out[TOMBOLA_RESERVED_MACHINE] = cpus * TOMBOLA_SHARE_ONE;
-		call->out[TOMBOLA_RESERVED_ALL] = reserved * cpus * TOMBOLA_SHARE_ONE / TB_MACHINE_TICKETS;
-		call->out[TOMBOLA_RESERVED_FLOOR] =
-			tb_at(&rq->economy, TB_BEST_EFFORT)->tickets * cpus * TOMBOLA_SHARE_ONE / TB_MACHINE_TICKETS;
+		call->out[TOMBOLA_RESERVED_ALL] = share_of(reserved);
+		call->out[TOMBOLA_RESERVED_FLOOR] = share_of(tb_at(&rq->economy, TB_BEST_EFFORT)->tickets);
 		call->out[TOMBOLA_RESERVED_ROOT] = root_share;
 		call->out[TOMBOLA_RESERVED_DEFAULT] = default_base;
 		return 0;

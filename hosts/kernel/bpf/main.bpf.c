@@ -232,21 +232,22 @@ void BPF_STRUCT_OPS(tombola_stopping, struct task_struct *p, bool runnable)
 		return;
 	take_stock(p, t);
 	settle_bill(t->queue, t->client, 0);
-	if (t->sliced_ns)
+	if (t->sliced_ns) {
 		note_use(&rq->economy, t);
-	if (trace_on && t->sliced_ns)
-		trace_run(p, t, &rq->economy, 0);
+		if (trace_on)
+			trace_run(p, t, &rq->economy, 0);
+	}
 	/*
 	 * A higher class takes the CPU. With a slice left the kernel would keep the thread here until that is done; without, it
 	 * is enqueued, and another CPU may have it.
 	 */
 	if (runnable && p->scx.slice && tombola_config.nr_cpus > 1)
 		task_set_slice(p, 0);
-	if (!runnable) {
-		step_leave(t->queue, t->client);
-		rehome(p, t);
-	}
-	if (!runnable && (p->flags & PF_EXITING)) {
+	if (runnable)
+		return;
+	step_leave(t->queue, t->client);
+	rehome(p, t);
+	if (p->flags & PF_EXITING) {
 		parent = p->real_parent;
 		bequeath(t, parent ? task_find(parent)->client : TB_NONE);
 	}

@@ -46,6 +46,8 @@ static __noinline u32 slice_halvings(struct tb_queue *q, u32 leaf)
 
 		if (!c->parent || halvings == SLICE_HALVINGS_MAX)
 			break;
+		if (c->kind == TB_KIND_RESERVATION)
+			return halvings + tb_halvings(c);
 		if (beside_mean * 2 <= p->weight)
 			halvings = beside_mean * 4 <= p->weight ? 2 : 1;
 		leaf = c->parent;

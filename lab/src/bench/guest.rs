@@ -1,6 +1,6 @@
 //! What the programs that measure inside the guest have in common.
 
-use std::io::{self, Read, Write};
+use std::io;
 use std::process::{Command, exit};
 use std::sync::atomic::AtomicU64;
 
@@ -74,46 +74,41 @@ pub fn spawn(work: impl FnOnce()) -> io::Result<i32> {
     }
 }
 
-/// Where children wait for the start. Busy ones must not begin before all are set up: what sets them up would have to wait
-/// for its own turn among them, a hundred times as long if a hundred users are busy.
-pub struct Gate {
-    arrivals: (io::PipeReader, io::PipeWriter),
-    permits: (io::PipeReader, io::PipeWriter),
+/// In a child: waits until the parent lets it go on. Busy ones must not begin before all are set up: what sets them up would
+/// have to wait for its own turn among them, a hundred times as long if a hundred users are busy. Each waits by itself: of ten
+/// thousand that wait for one pipe, each that wakes has the kernel look through all others.
+pub fn stop_here() {
+    unsafe { libc::raise(libc::SIGSTOP) };
 }
 
-impl Gate {
-    pub fn new() -> io::Result<Self> {
-        Ok(Self {
-            arrivals: io::pipe()?,
-            permits: io::pipe()?,
-        })
+/// In the parent: until the child waits.
+pub fn await_stop(pid: i32) -> io::Result<()> {
+    let mut status = 0;
+    match unsafe { libc::waitpid(pid, &raw mut status, libc::WUNTRACED) } {
+        -1 => Err(io::Error::last_os_error()),
+        _ if libc::WIFSTOPPED(status) => Ok(()),
+        _ => Err(io::Error::other("a process ended before it was to begin")),
     }
+}
 
-    /// In a child: says that it is there, and waits.
-    pub fn pass(&self) -> io::Result<()> {
-        (&self.arrivals.1).write_all(&[0])?;
-        (&self.permits.0).read_exact(&mut [0])
+pub fn resume(pids: &[i32]) {
+    for &pid in pids {
+        unsafe { libc::kill(pid, libc::SIGCONT) };
     }
+}
 
-    /// In the parent: waits until one more is there.
-    pub fn await_arrival(&self) -> io::Result<()> {
-        (&self.arrivals.0).read_exact(&mut [0])
-    }
-
-    /// In the parent: lets so many pass.
-    pub fn open(&self, count: usize) -> io::Result<()> {
-        (&self.permits.1).write_all(&vec![0; count])
+/// They do not run any more, as soon as they would.
+pub fn stop(pids: &[i32]) {
+    for &pid in pids {
+        unsafe { libc::kill(pid, libc::SIGSTOP) };
     }
 }
 
 pub fn end(pid: i32) {
-    kill(pid);
-    unsafe { libc::waitpid(pid, std::ptr::null_mut(), 0) };
-}
-
-/// It ends when it comes to that.
-pub fn kill(pid: i32) {
-    unsafe { libc::kill(pid, libc::SIGKILL) };
+    unsafe {
+        libc::kill(pid, libc::SIGKILL);
+        libc::waitpid(pid, std::ptr::null_mut(), 0);
+    }
 }
 
 /// Until a child that ends by itself has ended; an error if it failed.

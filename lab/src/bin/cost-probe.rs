@@ -13,8 +13,8 @@ use std::process::{Command, exit};
 use std::sync::atomic::{AtomicU64, Ordering};
 use tombola_lab::bench::By;
 use tombola_lab::bench::guest::{
-    Gate, UID_BASE, become_real_time, become_user, context_switches, end, kill, now_ns,
-    run_command, set_base_tickets, shared_counters, sleep_until, spawn, wait_for,
+    UID_BASE, await_stop, become_real_time, become_user, context_switches, end, now_ns, resume,
+    run_command, set_base_tickets, shared_counters, sleep_until, spawn, stop, stop_here, wait_for,
 };
 use tombola_lab::plan::TICKETS_DEFAULT;
 
@@ -99,7 +99,7 @@ fn run(arguments: &Arguments) -> io::Result<()> {
 
 fn hogs(crowd: &Crowd, seconds: u64) -> io::Result<()> {
     let started = crowd.start(Due::Normal)?;
-    started.open()?;
+    resume(&started.pids);
     let first_ns = now_ns() + WARM_UP_NS;
     let mut readings = Vec::new();
     for second in 0..=seconds {
@@ -128,27 +128,24 @@ fn ping(crowd: &Crowd, rounds: u64) -> io::Result<()> {
     let started = crowd.start(Due::Least)?;
     let (there_reader, there_writer) = io::pipe()?;
     let (back_reader, back_writer) = io::pipe()?;
-    let gate = Gate::new()?;
     let group = crowd.users;
     let echo = spawn(|| {
         crowd.become_one_of(group);
-        gate.pass().expect("the driver opens it");
+        stop_here();
         while pass_on(&there_reader, &back_writer).is_ok() {}
     })?;
-    gate.await_arrival()?;
+    await_stop(echo)?;
     let pinger = spawn(|| {
         crowd.become_one_of(group);
-        let result = gate
-            .pass()
-            .and_then(|()| serve(&started, (&back_reader, &there_writer), rounds));
-        if let Err(error) = result {
+        stop_here();
+        if let Err(error) = serve(&started, (&back_reader, &there_writer), rounds) {
             eprintln!("cost-probe: {error}");
             exit(1);
         }
     })?;
-    gate.await_arrival()?;
+    await_stop(pinger)?;
     crowd.give(group, Due::Most, &[echo, pinger])?;
-    gate.open(2)?;
+    resume(&[echo, pinger]);
     wait_for(pinger)?;
     end(echo);
     started.end();
@@ -162,7 +159,7 @@ fn serve(
 ) -> io::Result<()> {
     let (alone_reader, alone_writer) = io::pipe()?;
     let alone_ns = round_trips(&alone_reader, &alone_writer, rounds)?;
-    started.open()?;
+    resume(&started.pids);
     round_trips(reader, writer, rounds / 10)?;
     let before = Reading::take(started)?;
     round_trips(reader, writer, rounds)?;
@@ -215,7 +212,7 @@ fn sleeper(crowd: &Crowd, work_us: u64, wakes: u64) -> io::Result<()> {
 }
 
 fn sleep_and_work(started: &Started, work_us: u64, wakes: u64) -> io::Result<()> {
-    started.open()?;
+    resume(&started.pids);
     let mut random = 1;
     let mut late_ns = Vec::new();
     work(work_us);
@@ -258,20 +255,15 @@ fn next_random(state: &mut u64) -> u64 {
 
 struct Started {
     pids: Vec<i32>,
-    gate: Gate,
     passes: &'static [AtomicU64],
     currencies: u32,
 }
 
 impl Started {
-    fn open(&self) -> io::Result<()> {
-        self.gate.open(self.pids.len())
-    }
-
     /// The next probe makes its currencies anew.
     fn end(&self) {
-        // All at once: to die takes CPU time, of which each has little while the others are busy.
-        self.pids.iter().for_each(|&pid| kill(pid));
+        // To die takes CPU time, of which each has little while the others are busy.
+        stop(&self.pids);
         self.pids.iter().for_each(|&pid| end(pid));
         for currency in 0..self.currencies {
             let mut retire = Command::new("tombola");
@@ -289,18 +281,17 @@ impl Started {
 }
 
 impl Crowd {
-    /// All are there, and wait at the gate.
+    /// All are there, and wait.
     fn start(&self, due: Due) -> io::Result<Started> {
         let passes = shared_counters(self.hogs as usize)?;
-        let gate = Gate::new()?;
         let mut pids = Vec::new();
         for hog in 0..self.hogs {
             let pid = spawn(|| {
                 self.become_one_of(hog % self.users);
-                gate.pass().expect("the driver opens it");
+                stop_here();
                 loop_forever(&passes[hog as usize]);
             })?;
-            gate.await_arrival()?;
+            await_stop(pid)?;
             pids.push(pid);
         }
         for group in 0..self.users.min(self.hogs) {
@@ -315,7 +306,6 @@ impl Crowd {
         }
         Ok(Started {
             pids,
-            gate,
             passes,
             currencies: self.currencies,
         })

@@ -13,8 +13,8 @@ use std::io::{self, Write};
 use std::os::unix::fs::FileExt;
 use std::process::exit;
 use tombola_lab::bench::guest::{
-    Gate, UID_BASE, become_real_time, become_user, context_switches, end, now_ns, online_cpus,
-    pin_to, set_base_tickets, set_tickets, sleep_until, spawn,
+    UID_BASE, await_stop, become_real_time, become_user, context_switches, end, now_ns,
+    online_cpus, pin_to, resume, set_base_tickets, set_tickets, sleep_until, spawn, stop_here,
 };
 use tombola_lab::bench::{By, weight_of_nice};
 
@@ -67,28 +67,21 @@ fn main() {
 
 fn run(args: &Args) -> io::Result<()> {
     become_real_time(SAMPLER_PRIORITY)?;
-    let gate = Gate::new()?;
     let mut processes = Vec::new();
     for (number, group) in args.groups.iter().enumerate() {
-        start_group(args, number as u32, group, &gate, &mut processes)?;
+        start_group(args, number as u32, group, &mut processes)?;
     }
     let schedule = Schedule::starting_now(args);
     for cpu in 0..online_cpus() {
         spawn(|| refresh(cpu, &schedule))?;
     }
-    gate.open(processes.len())?;
+    resume(&processes);
     let samples = sample(&processes, &schedule)?;
     processes.iter().for_each(|&pid| end(pid));
     print(&samples)
 }
 
-fn start_group(
-    args: &Args,
-    number: u32,
-    group: &Group,
-    gate: &Gate,
-    pids: &mut Vec<i32>,
-) -> io::Result<()> {
+fn start_group(args: &Args, number: u32, group: &Group, pids: &mut Vec<i32>) -> io::Result<()> {
     let several = args.groups.len() > 1;
     let uid = UID_BASE + 1 + number;
     let cgroup = format!("/sys/fs/cgroup/group{number}");
@@ -98,9 +91,9 @@ fn start_group(
     }
     for &nice in &group.nice {
         let by = args.by;
-        let pid = spawn(|| busy(by, uid, nice, gate))?;
+        let pid = spawn(|| busy(by, uid, nice))?;
         pids.push(pid);
-        gate.await_arrival()?;
+        await_stop(pid)?;
         match args.by {
             By::Weight if several => {
                 std::fs::write(format!("{cgroup}/cgroup.procs"), pid.to_string())?
@@ -115,12 +108,12 @@ fn start_group(
     Ok(())
 }
 
-fn busy(by: By, uid: u32, nice: i32, gate: &Gate) {
+fn busy(by: By, uid: u32, nice: i32) {
     match by {
         By::Weight => assert_eq!(unsafe { libc::setpriority(libc::PRIO_PROCESS, 0, nice) }, 0),
         By::Tickets => become_user(uid),
     }
-    gate.pass().expect("the sampler opens it");
+    stop_here();
     loop {
         std::hint::black_box(0);
     }
