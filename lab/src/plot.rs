@@ -10,13 +10,14 @@ use std::path::Path;
 pub const SIZE: (u32, u32) = (960, 600);
 
 /// Colours that stay apart for colour-blind readers (Okabe and Ito).
-pub const COLOURS: [RGBColor; 6] = [
+pub const COLOURS: [RGBColor; 7] = [
     RGBColor(0, 114, 178),
     RGBColor(213, 94, 0),
     RGBColor(0, 158, 115),
     RGBColor(204, 121, 167),
     RGBColor(230, 159, 0),
     RGBColor(86, 180, 233),
+    RGBColor(90, 90, 90),
 ];
 
 pub type Area<'a> = DrawingArea<SVGBackend<'a>, Shift>;
