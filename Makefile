@@ -36,6 +36,7 @@ lab-error-by-window lab-cost: peers
 
 test: vm lint build
 	$(CARGO) test --release --workspace -- --include-ignored
+	RUSTFLAGS='--cfg loom' $(CARGO) test --release --target-dir target/loom --package tombola-pool --test loom
 
 # As `make test` does it, but for long.
 robust: vm build

@@ -139,7 +139,7 @@ pub struct Counters {
     pub clamped: u64,
 }
 
-/// One run queue with its rules. About 4 MB, on the heap.
+/// One run queue with its rules. 32 MB of address space; memory as far as clients have been used.
 pub struct Economy {
     queue: Box<ffi::Queue>,
     rules: Rules,

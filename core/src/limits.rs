@@ -12,8 +12,8 @@ pub const BASE_TICKETS_MIN: u32 = 100;
 pub const BASE_TICKETS_MAX: u32 = 10_000;
 /// Base tickets of a user nobody said anything about.
 pub const BASE_TICKETS_DEFAULT: u32 = 1000;
-/// Clients on one run queue, "none" included.
-pub const CLIENTS: u32 = 32_768;
+/// Clients on one run queue of a process, "none" included; the kernel's scheduler has an eighth of that.
+pub const CLIENTS: u32 = 262_144;
 /// Currencies inside one another, a user's own not counted.
 pub const NESTED_MAX: u32 = 8;
 /// All of the machine, in tickets of base's clients.
@@ -23,7 +23,7 @@ pub const TICKETS_LIMIT: u32 = (1 << 14) - 1;
 /// Levels of the tree, base and leaf included.
 pub const DEPTH: u32 = 13;
 /// Levels of a currency's order at most.
-pub const HEIGHT: u32 = 22;
+pub const HEIGHT: u32 = 26;
 /// A pass is in 2^-`PASS_SHIFT` ns of service for one ticket.
 pub const PASS_SHIFT: u32 = 16;
 /// A draw is in units of 2^-`DRAW_SHIFT`.

@@ -12,11 +12,13 @@ const FUNCTION_LINES_MAX: usize = 70;
 
 /// Of the project's own packages, what each may link. The lab uses commands and their JSON, the applications the library
 /// that any program may use.
-const MAY_DEPEND_ON: [(&str, &[&str]); 5] = [
+const MAY_DEPEND_ON: [(&str, &[&str]); 7] = [
     ("tombola-core", &[]),
     ("tombola-kernel", &["tombola-core"]),
+    ("tombola-pool", &["tombola-core"]),
     ("tombola-cli", &["tombola-kernel"]),
     ("tombola-apps", &["tombola-kernel"]),
+    ("tombola-unhash", &[]),
     ("tombola-lab", &[]),
 ];
 

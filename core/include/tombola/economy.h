@@ -21,8 +21,8 @@
  *
  * vnow is the mean of the active clients' passes weighted by tickets: the paper's global pass, EEVDF's average vruntime.
  * A charge adds tickets x step = used x draw to the sum, whatever the tickets. The sum is kept relative to vnow itself and
- * vnow moves by its quotient, so 0 <= sum < weight after every step and nothing overflows: |pass - vnow| x tickets is below
- * 2^29 ns x 2^16 = 2^45 by the lag bound, and 2^15 clients make 2^60.
+ * vnow moves by its quotient, so 0 <= sum < weight after every step and nothing overflows: a step adds |pass - vnow| x tickets,
+ * which is below 2^29 ns x 2^16 = 2^45 by the lag bound.
  *
  * Next is, in stride, the earliest virtual deadline (pass + quantum / tickets) among the eligible, whose pass is not after
  * vnow (Stoica & Abdel-Wahab 1995). That bounds everybody's lag by one quantum at each level, however many clients there

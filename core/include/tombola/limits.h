@@ -15,14 +15,19 @@
 /* Shares of the machine that are guaranteed, as tickets of base's clients: this many are all of it. */
 #define TB_MACHINE_TICKETS 10000
 
-/* Clients on one run queue: threads, and the currencies that hold them. A power of two; index 0 means "none". */
+/*
+ * Clients on one run queue: threads, and the currencies that hold them. A power of two; index 0 means "none". A host with more
+ * memory defines more, and the height that goes with it.
+ */
+#ifndef TB_CLIENTS
 #define TB_CLIENTS 32768
+/* An AVL tree of TB_CLIENTS nodes is at most 1.4405 log2(32768 + 2) = 21.6 high. */
+#define TB_HEIGHT 22
+#endif
 /* Currencies inside one another, a user's own not counted. */
 #define TB_NESTED_MAX 8
 /* base, best-effort, user, nested currencies, process, thread. */
 #define TB_DEPTH (5 + TB_NESTED_MAX)
-/* An AVL tree of TB_CLIENTS nodes is at most 1.4405 log2(32768 + 2) = 21.6 high. */
-#define TB_HEIGHT 22
 
 /* pass is in 2^-16 ns of service for one ticket. */
 #define TB_PASS_SHIFT 16

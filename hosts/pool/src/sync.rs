@@ -1,0 +1,10 @@
+//! What threads share, or what loom has in its place to try every order of events.
+
+#[cfg(loom)]
+pub use loom::sync::{Arc, Condvar, Mutex, MutexGuard};
+#[cfg(loom)]
+pub use loom::thread::{Builder, JoinHandle};
+#[cfg(not(loom))]
+pub use std::sync::{Arc, Condvar, Mutex, MutexGuard};
+#[cfg(not(loom))]
+pub use std::thread::{Builder, JoinHandle};

@@ -1,0 +1,99 @@
+//! Every order of events of small pools: `RUSTFLAGS="--cfg loom" cargo test --release -p tombola-pool --test loom`
+#![cfg(loom)]
+
+use loom::sync::Arc;
+use loom::sync::atomic::{AtomicU32, Ordering};
+use std::ops::ControlFlow::{Break, Continue};
+use tombola_pool::{Currency, Job, Order, Outcome, Pool, Width};
+
+fn pool(width: Width) -> Pool<u64> {
+    let builder = Pool::builder().order(Order::Fifo).width(width);
+    builder.workers(1).jobs_max(1).build().unwrap()
+}
+
+/// Counts answers, of each kind.
+#[derive(Clone)]
+struct Count {
+    found: Arc<AtomicU32>,
+    cancelled: Arc<AtomicU32>,
+}
+
+impl Count {
+    fn new() -> Self {
+        Self {
+            found: Arc::new(AtomicU32::new(0)),
+            cancelled: Arc::new(AtomicU32::new(0)),
+        }
+    }
+
+    fn one(&self) -> impl FnOnce(Outcome<u64>) + Send + 'static {
+        let count = self.clone();
+        move |outcome| {
+            let kind = match outcome {
+                Outcome::Found(7) => count.found,
+                Outcome::Cancelled => count.cancelled,
+                other => panic!("{other:?}"),
+            };
+            kind.fetch_add(1, Ordering::SeqCst);
+        }
+    }
+
+    fn read(&self) -> (u32, u32) {
+        let read = |count: &AtomicU32| count.load(Ordering::SeqCst);
+        (read(&self.found), read(&self.cancelled))
+    }
+}
+
+/// The second of two units is what is sought.
+fn job() -> Job<u64> {
+    Job::new(2, |range| match range.contains(&1) {
+        true => Break(7),
+        false => Continue(()),
+    })
+    .chunk(1)
+}
+
+#[test]
+fn closing_waits_for_the_answer() {
+    loom::model(|| {
+        let (pool, count) = (pool(Width::All), Count::new());
+        pool.submit(&job(), count.one()).unwrap();
+        pool.close();
+        assert_eq!(count.read(), (1, 0));
+    });
+}
+
+#[test]
+fn each_is_answered_once_though_the_pool_is_aborted() {
+    loom::model(|| {
+        let (pool, count) = (pool(Width::One), Count::new());
+        pool.submit(&job(), count.one()).unwrap();
+        pool.abort();
+        let (found, cancelled) = count.read();
+        assert_eq!(found + cancelled, 1);
+    });
+}
+
+#[test]
+fn who_cancels_and_who_joins_are_answered_once_each() {
+    loom::model(|| {
+        let (pool, count) = (pool(Width::All), Count::new());
+        let first = pool.submit(&job(), count.one()).unwrap();
+        let joined = first.join(1, Currency::BASE, count.one());
+        first.cancel();
+        pool.close();
+        let (found, cancelled) = count.read();
+        assert_eq!(found + cancelled, 1 + u32::from(joined.is_ok()));
+    });
+}
+
+#[test]
+fn who_waits_for_room_gets_it() {
+    loom::model(|| {
+        let (pool, count) = (pool(Width::All), Count::new());
+        pool.submit(&job(), count.one()).unwrap();
+        pool.submit(&job(), count.one()).unwrap();
+        pool.close();
+        assert_eq!(count.read(), (2, 0));
+    });
+}
