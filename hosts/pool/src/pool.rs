@@ -10,8 +10,8 @@ use crate::queue::{
 };
 use crate::sync::{Arc, Builder as ThreadBuilder, Condvar, JoinHandle, Mutex, MutexGuard};
 use crate::{Order, TICKETS_DEFAULT};
+use slotmap::{Key, SecondaryMap};
 use std::any::Any;
-use std::collections::HashMap;
 use std::io;
 use std::ops::{ControlFlow, Range};
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -116,8 +116,8 @@ enum Phase {
 
 struct State<T> {
     queue: RunQueue,
-    runs: HashMap<JobId, Arc<Run<T>>>,
-    answers: HashMap<WaiterId, Answer<T>>,
+    runs: SecondaryMap<JobId, Arc<Run<T>>>,
+    answers: SecondaryMap<WaiterId, Answer<T>>,
     phase: Phase,
 }
 
@@ -195,8 +195,8 @@ impl Builder {
         let shared = Arc::new(Shared {
             state: Mutex::new(State {
                 queue: RunQueue::new(self.order, self.width, self.quantum_ns, self.seed),
-                runs: HashMap::new(),
-                answers: HashMap::new(),
+                runs: SecondaryMap::new(),
+                answers: SecondaryMap::new(),
                 phase: Phase::Open,
             }),
             work: Condvar::new(),
@@ -303,7 +303,7 @@ impl<T: Clone + Send + 'static> Pool<T> {
         if job.request.units == 0 {
             drop(state);
             tell([answer], &Outcome::Exhausted);
-            return Ok(self.waiting(JobId::NONE, WaiterId::NONE));
+            return Ok(self.waiting(JobId::null(), WaiterId::null()));
         }
         if state.queue.len() >= self.shared.jobs_max {
             return Err(Refused::Full);
@@ -348,7 +348,7 @@ impl<T: Clone + Send + 'static> Pool<T> {
                 answers.extend(
                     waiters
                         .iter()
-                        .filter_map(|waiter| state.answers.remove(waiter)),
+                        .filter_map(|waiter| state.answers.remove(*waiter)),
                 );
             }
         }
@@ -397,9 +397,9 @@ impl<T: Clone + Send + 'static> Waiting<T> {
         let mut state = self.shared.lock();
         let is_last = state.queue.leave(self.waiter);
         if is_last {
-            state.runs.remove(&self.job);
+            state.runs.remove(self.job);
         }
-        let answer = state.answers.remove(&self.waiter);
+        let answer = state.answers.remove(self.waiter);
         let is_over = state.queue.is_empty() && state.phase != Phase::Open;
         drop(state);
         if is_last {
@@ -432,7 +432,7 @@ fn work<T: Clone + Send + 'static>(shared: &Shared<T>) {
                 .expect("nothing panics under the lock");
             continue;
         };
-        let run = state.runs[&chunk.job].clone();
+        let run = state.runs[chunk.job].clone();
         drop(state);
         let began_ns = cpu_ns();
         let result = catch_unwind(AssertUnwindSafe(|| run(chunk.units.clone())));
@@ -469,10 +469,10 @@ fn settle<T>(
     let Settled::Ended(waiters) = state.queue.settle(chunk, used_ns, is_done) else {
         return None;
     };
-    state.runs.remove(&chunk.job);
+    state.runs.remove(chunk.job);
     let answers = waiters
         .iter()
-        .filter_map(|waiter| state.answers.remove(waiter));
+        .filter_map(|waiter| state.answers.remove(*waiter));
     Some((answers.collect(), outcome))
 }
 

@@ -10,7 +10,8 @@
 //! common work goes on, and that one pays.
 
 use crate::order::{Order, Rank};
-use std::collections::{BTreeSet, HashMap};
+use slotmap::{SlotMap, new_key_type};
+use std::collections::BTreeSet;
 use std::ops::Range;
 use tombola_core::{BEST_EFFORT, Bill, Economy, Kind, Rules, limits, mix};
 
@@ -25,19 +26,11 @@ pub enum Width {
     All,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct JobId(u64);
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct WaiterId(u64);
-
-impl JobId {
-    /// Of a job that has ended before it began.
-    pub(crate) const NONE: Self = Self(0);
-}
-
-impl WaiterId {
-    pub(crate) const NONE: Self = Self(0);
+new_key_type! {
+    /// Of one job, never of another.
+    pub struct JobId;
+    /// Of one who waits for a job.
+    pub struct WaiterId;
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -83,6 +76,8 @@ pub enum Settled {
 pub struct NoPlace;
 
 struct Job {
+    /// How many came before it.
+    arrival: u64,
     units: u64,
     chunk: u64,
     /// The first that nobody has been given.
@@ -114,14 +109,15 @@ pub struct RunQueue {
     quantum_ns: u64,
     seed: u64,
     draws: u32,
-    last_id: u64,
-    jobs: HashMap<JobId, Job>,
-    waiters: HashMap<WaiterId, Waiter>,
-    /// Jobs that wait for a worker, in orders by rank.
-    ranked: BTreeSet<(Rank, JobId)>,
+    arrivals: u64,
+    jobs: SlotMap<JobId, Job>,
+    waiters: SlotMap<WaiterId, Waiter>,
+    /// Jobs that wait for a worker, in orders by rank: the first that came first among equals.
+    ranked: BTreeSet<(Rank, u64, JobId)>,
     /// Clients; in proportional orders it chooses among those that wait.
     economy: Economy,
-    by_leaf: HashMap<u32, WaiterId>,
+    /// Whose each of the economy's clients is.
+    by_leaf: Vec<WaiterId>,
 }
 
 impl RunQueue {
@@ -138,12 +134,12 @@ impl RunQueue {
             quantum_ns,
             seed,
             draws: 0,
-            last_id: 0,
-            jobs: HashMap::new(),
-            waiters: HashMap::new(),
+            arrivals: 0,
+            jobs: SlotMap::with_key(),
+            waiters: SlotMap::with_key(),
             ranked: BTreeSet::new(),
             economy: Economy::new(rules),
-            by_leaf: HashMap::new(),
+            by_leaf: Vec::new(),
         }
     }
 
@@ -168,8 +164,9 @@ impl RunQueue {
     pub fn submit(&mut self, request: &Request) -> Result<(JobId, WaiterId), NoPlace> {
         assert!(request.units > 0, "a job of no units");
         assert!(request.chunk > 0, "a chunk of no units");
-        let id = JobId(self.new_id());
-        let job = Job {
+        self.arrivals += 1;
+        let id = self.jobs.insert(Job {
+            arrival: self.arrivals,
             units: request.units,
             chunk: request.chunk,
             next: 0,
@@ -177,11 +174,10 @@ impl RunQueue {
             tickets: 0,
             waiters: Vec::new(),
             rank: None,
-        };
-        self.jobs.insert(id, job);
+        });
         let waiter = self.join(id, request.tickets, request.currency);
         if waiter.is_err() {
-            self.jobs.remove(&id);
+            self.jobs.remove(id);
         }
         Ok((id, waiter?))
     }
@@ -198,9 +194,10 @@ impl RunQueue {
             .economy
             .new_client(Kind::Thread, currency.0, tickets)
             .ok_or(NoPlace)?;
-        let id = WaiterId(self.new_id());
-        self.by_leaf.insert(leaf, id);
-        self.waiters.insert(id, Waiter { job, tickets, leaf });
+        let id = self.waiters.insert(Waiter { job, tickets, leaf });
+        let place = leaf as usize;
+        self.by_leaf.resize(self.by_leaf.len().max(place + 1), id);
+        self.by_leaf[place] = id;
         let joined = self.job(job);
         joined.waiters.push(id);
         joined.tickets += u64::from(tickets);
@@ -218,7 +215,7 @@ impl RunQueue {
     /// Is there such a job?
     #[must_use]
     pub fn contains(&self, job: JobId) -> bool {
-        self.jobs.contains_key(&job)
+        self.jobs.contains_key(job)
     }
 
     /// Jobs that have not ended.
@@ -235,17 +232,17 @@ impl RunQueue {
     /// Units of a job that nobody was given yet.
     #[must_use]
     pub fn left(&self, job: JobId) -> Option<u64> {
-        self.jobs.get(&job).map(Job::left)
+        self.jobs.get(job).map(Job::left)
     }
 
     /// What a worker is to do next. Each chunk must be settled.
     pub fn pick(&mut self) -> Option<Chunk> {
         let (id, waiter) = if self.order.is_proportional() {
-            let waiter = self.by_leaf[&self.economy.pick(1)?];
-            (self.waiters[&waiter].job, waiter)
+            let waiter = self.by_leaf[self.economy.pick(1)? as usize];
+            (self.waiters[waiter].job, waiter)
         } else {
-            let (_, id) = *self.ranked.first()?;
-            (id, self.jobs[&id].waiters[0])
+            let (.., id) = *self.ranked.first()?;
+            (id, self.jobs[id].waiters[0])
         };
         // A proportional order need not see that there is less left; a rank may depend on it.
         let stays = self.order.is_proportional() && self.width == Width::All;
@@ -258,7 +255,7 @@ impl RunQueue {
         job.out += 1;
         let is_last = job.left() == 0;
         if self.order.is_proportional() {
-            let leaf = self.waiters[&waiter].leaf;
+            let leaf = self.waiters[waiter].leaf;
             let bill = Bill {
                 next_ns: self.quantum_ns,
                 ..Bill::default()
@@ -280,7 +277,7 @@ impl RunQueue {
     /// A chunk took so long; `is_done`: and nothing more is to be done for the job.
     pub fn settle(&mut self, chunk: &Chunk, used_ns: u64, is_done: bool) -> Settled {
         self.charge(chunk.waiter, used_ns);
-        let Some(job) = self.jobs.get_mut(&chunk.job) else {
+        let Some(job) = self.jobs.get_mut(chunk.job) else {
             return Settled::Gone;
         };
         job.out -= 1;
@@ -295,11 +292,11 @@ impl RunQueue {
 
     /// Somebody waits no more. The job ends with the last: then true.
     pub fn leave(&mut self, waiter: WaiterId) -> bool {
-        let Some(left) = self.waiters.get(&waiter) else {
+        let Some(left) = self.waiters.get(waiter) else {
             return false;
         };
         let (id, tickets) = (left.job, left.tickets);
-        if self.jobs[&id].waiters.len() == 1 {
+        if self.jobs[id].waiters.len() == 1 {
             self.end(id);
             return true;
         }
@@ -316,34 +313,29 @@ impl RunQueue {
     /// The job ends. Who waited for it.
     pub fn end(&mut self, id: JobId) -> Vec<WaiterId> {
         self.dequeue(id);
-        let job = self.jobs.remove(&id).expect("a job ends once");
+        let job = self.jobs.remove(id).expect("a job ends once");
         job.waiters.iter().for_each(|waiter| self.forget(*waiter));
         job.waiters
     }
 
-    fn new_id(&mut self) -> u64 {
-        self.last_id += 1;
-        self.last_id
-    }
-
     fn job(&mut self, id: JobId) -> &mut Job {
-        self.jobs.get_mut(&id).expect("the job has not ended")
+        self.jobs.get_mut(id).expect("the job has not ended")
     }
 
     /// The job waits for a worker, with all who wait for it, if anything is left and nobody has it alone.
     fn enqueue(&mut self, id: JobId) {
-        let job = self.jobs.get_mut(&id).expect("the job has not ended");
+        let job = self.jobs.get_mut(id).expect("the job has not ended");
         if job.left() == 0 || (self.width == Width::One && job.out > 0) {
             return;
         }
         let rank = self.order.rank(job.tickets, job.left());
         job.rank = Some(rank);
         if !self.order.is_proportional() {
-            self.ranked.insert((rank, id));
+            self.ranked.insert((rank, job.arrival, id));
             return;
         }
         for waiter in &job.waiters {
-            let leaf = self.waiters[waiter].leaf;
+            let leaf = self.waiters[*waiter].leaf;
             self.economy.join(leaf);
             self.economy.wait(leaf, 1, 0);
         }
@@ -351,23 +343,22 @@ impl RunQueue {
 
     /// The job waits for no worker. Did it?
     fn dequeue(&mut self, id: JobId) -> bool {
-        let job = self.jobs.get_mut(&id).expect("the job has not ended");
+        let job = self.jobs.get_mut(id).expect("the job has not ended");
         let Some(rank) = job.rank.take() else {
             return false;
         };
         if self.order.is_proportional() {
             for waiter in &job.waiters {
-                self.economy.withdraw(self.waiters[waiter].leaf);
+                self.economy.withdraw(self.waiters[*waiter].leaf);
             }
         } else {
-            self.ranked.remove(&(rank, id));
+            self.ranked.remove(&(rank, job.arrival, id));
         }
         true
     }
 
     fn forget(&mut self, waiter: WaiterId) {
-        let Waiter { leaf, .. } = self.waiters.remove(&waiter).expect("it waits");
-        self.by_leaf.remove(&leaf);
+        let Waiter { leaf, .. } = self.waiters.remove(waiter).expect("it waits");
         self.economy.withdraw(leaf);
         self.economy.leave(leaf);
         self.economy.free(leaf);
@@ -375,7 +366,7 @@ impl RunQueue {
 
     // Who has left meanwhile has paid what was charged in advance.
     fn charge(&mut self, waiter: WaiterId, used_ns: u64) {
-        let Some(waiter) = self.waiters.get(&waiter) else {
+        let Some(waiter) = self.waiters.get(waiter) else {
             return;
         };
         if !self.order.is_proportional() {
