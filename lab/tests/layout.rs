@@ -18,7 +18,7 @@ const MAY_DEPEND_ON: [(&str, &[&str]); 7] = [
     ("tombola-pool", &["tombola-core"]),
     ("tombola-cli", &["tombola-kernel"]),
     ("tombola-apps", &["tombola-kernel"]),
-    ("tombola-unhash", &[]),
+    ("tombola-unhash", &["tombola-pool"]),
     ("tombola-lab", &[]),
 ];
 

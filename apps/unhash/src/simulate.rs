@@ -1,0 +1,270 @@
+//! The server on a simulated clock: the pool's run queue chooses, and time is what the chosen numbers take at a given rate.
+//! So orders can be compared without noise, and on machines that are not there.
+
+use crate::stream::Asked;
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use tombola_pool::queue::{Chunk, Currency, JobId, Request, RunQueue, Settled, WaiterId};
+use tombola_pool::{Order, Width};
+
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Machine {
+    pub cores: u32,
+    /// Hashes a second of one core.
+    pub rate: f64,
+    /// What a request takes that is no hashing, in ns: to connect, to be read, to be answered.
+    pub overhead_ns: u64,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Policy {
+    pub order: Order,
+    pub width: Width,
+    /// Numbers of a chunk; 0: the whole range, so that nothing is preempted.
+    pub chunk: u64,
+    /// After how many numbers a core sees that another has found what it is looking for. One that had to try its whole chunk in
+    /// vain would waste half a chunk for each job, which is 4 % of the score when there is more to do than can be done.
+    pub look: u64,
+    /// What was answered is answered again at once, and what is being worked on is joined.
+    pub cache: bool,
+}
+
+impl Policy {
+    /// What the first servers of the challenge did.
+    pub const FIFO_ONE: Self = Self {
+        order: Order::Fifo,
+        width: Width::One,
+        chunk: 0,
+        look: u64::MAX,
+        cache: true,
+    };
+    /// What `unhash serve` does if nothing else is said.
+    pub const BEST: Self = Self {
+        order: Order::Smith,
+        width: Width::All,
+        chunk: 65_536,
+        look: 4_096,
+        cache: true,
+    };
+}
+
+/// Of each request, in the order in which they were made: its priority, and how long it waited, in ns.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Outcome {
+    pub waits: Vec<(u8, u64)>,
+}
+
+impl Outcome {
+    /// As the official client has it: the sum of priority times latency in us, divided by the number of requests.
+    #[must_use]
+    pub fn score(&self) -> u64 {
+        let weighted = |(priority, ns): &(u8, u64)| u64::from(*priority) * (ns / 1000);
+        self.waits.iter().map(weighted).sum::<u64>() / (self.waits.len() as u64).max(1)
+    }
+}
+
+/// Requests come `delay_ns` apart.
+#[must_use]
+pub fn run(machine: Machine, policy: Policy, asked: &[Asked], delay_ns: u64) -> Outcome {
+    let mut server = Server::new(machine, policy, asked, delay_ns);
+    let mut arrivals = 0..asked.len();
+    loop {
+        let arrival_ns = (arrivals.start as u64) * delay_ns;
+        match server.running.first().copied() {
+            Some((end_ns, core)) if arrivals.is_empty() || end_ns <= arrival_ns => {
+                server.end_of(end_ns, core);
+            }
+            None if arrivals.is_empty() => break,
+            _ => server.arrive(arrivals.next().expect("one is left"), arrival_ns),
+        }
+    }
+    let waited = |(asked, ns): (&Asked, u64)| (asked.priority, ns);
+    Outcome {
+        waits: asked.iter().zip(server.waits).map(waited).collect(),
+    }
+}
+
+struct Server<'a> {
+    machine: Machine,
+    policy: Policy,
+    asked: &'a [Asked],
+    delay_ns: u64,
+    queue: RunQueue,
+    idle: BTreeSet<u32>,
+    /// When a core is done with its chunk.
+    running: BTreeSet<(u64, u32)>,
+    chunks: BTreeMap<u32, (Chunk, u64)>,
+    /// The request that each job was made for.
+    made_for: HashMap<JobId, usize>,
+    waiting: HashMap<WaiterId, usize>,
+    in_work: HashMap<u64, JobId>,
+    answered: BTreeSet<u64>,
+    waits: Vec<u64>,
+}
+
+impl<'a> Server<'a> {
+    fn new(machine: Machine, policy: Policy, asked: &'a [Asked], delay_ns: u64) -> Self {
+        let chunk = policy.chunk.max(1) as f64;
+        let quantum_ns = (chunk / machine.rate * 1e9) as u64;
+        let queue = RunQueue::new(
+            policy.order,
+            policy.width,
+            quantum_ns.clamp(100_000, 100_000_000),
+            1,
+        );
+        Self {
+            machine,
+            policy,
+            asked,
+            delay_ns,
+            queue,
+            idle: (0..machine.cores).collect(),
+            running: BTreeSet::new(),
+            chunks: BTreeMap::new(),
+            made_for: HashMap::new(),
+            waiting: HashMap::new(),
+            in_work: HashMap::new(),
+            answered: BTreeSet::new(),
+            waits: vec![0; asked.len()],
+        }
+    }
+
+    fn arrive(&mut self, i: usize, now_ns: u64) {
+        let Asked {
+            number,
+            range,
+            priority,
+        } = &self.asked[i];
+        if self.policy.cache && self.answered.contains(number) {
+            self.answer(i, now_ns);
+            return;
+        }
+        let tickets = u32::from(*priority).max(1);
+        if self.policy.cache
+            && let Some(job) = self.in_work.get(number)
+        {
+            let waiter = self.queue.join(*job, tickets, Currency::BASE);
+            self.waiting.insert(waiter.expect("there is room"), i);
+            return;
+        }
+        let units = range.end - range.start;
+        let request = Request {
+            units,
+            chunk: match self.policy.chunk {
+                0 => units,
+                chunk => chunk,
+            },
+            tickets,
+            currency: Currency::BASE,
+        };
+        let (job, waiter) = self.queue.submit(&request).expect("there is room");
+        self.made_for.insert(job, i);
+        self.in_work.insert(*number, job);
+        self.waiting.insert(waiter, i);
+        self.begin(now_ns);
+    }
+
+    /// Whoever is idle gets a chunk.
+    fn begin(&mut self, now_ns: u64) {
+        while let Some(core) = self.idle.first().copied()
+            && let Some(chunk) = self.queue.pick()
+        {
+            self.idle.remove(&core);
+            let asked = &self.asked[self.made_for[&chunk.job]];
+            let sought = asked.number - asked.range.start;
+            let tried = match chunk.units.contains(&sought) {
+                true => sought + 1 - chunk.units.start,
+                false => chunk.units.end - chunk.units.start,
+            };
+            let took_ns = (tried as f64 / self.machine.rate * 1e9).ceil() as u64;
+            self.running.insert((now_ns + took_ns, core));
+            self.chunks.insert(core, (chunk, took_ns));
+        }
+    }
+
+    fn end_of(&mut self, now_ns: u64, core: u32) {
+        self.running.remove(&(now_ns, core));
+        self.idle.insert(core);
+        let (chunk, took_ns) = self.chunks.remove(&core).expect("it had one");
+        let asked = &self.asked[self.made_for[&chunk.job]];
+        let number = asked.number;
+        let is_found = chunk.units.contains(&(number - asked.range.start));
+        if let Settled::Ended(waiters) = self.queue.settle(&chunk, took_ns, is_found) {
+            self.stop(chunk.job, now_ns);
+            self.in_work.remove(&number);
+            self.answered.insert(number);
+            for waiter in waiters {
+                let i = self.waiting.remove(&waiter).expect("it waited");
+                self.answer(i, now_ns);
+            }
+        }
+        self.begin(now_ns);
+    }
+
+    /// The job has ended; who still works on it sees that soon.
+    fn stop(&mut self, job: JobId, now_ns: u64) {
+        let seen_ns = now_ns + (self.policy.look as f64 / self.machine.rate * 1e9) as u64;
+        let cores = self.running.iter().copied();
+        let of_job =
+            cores.filter(|(end_ns, core)| *end_ns > seen_ns && self.chunks[core].0.job == job);
+        for (end_ns, core) in of_job.collect::<Vec<_>>() {
+            self.running.remove(&(end_ns, core));
+            self.running.insert((seen_ns, core));
+        }
+    }
+
+    fn answer(&mut self, i: usize, now_ns: u64) {
+        self.waits[i] = now_ns - i as u64 * self.delay_ns + self.machine.overhead_ns;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::stream::{Glibc, Settings, requests};
+
+    /// Twelve would leave the ratio 0.01 to chance when there is more to do than can be done.
+    const SEEDS: std::ops::Range<u32> = 1..49;
+
+    /// The mean score of all streams, of one policy in parts of the other's.
+    fn ratio(cores: u32, rate: f64, delay_ns: u64, policy: Policy, other: Policy) -> f64 {
+        let machine = Machine {
+            cores,
+            rate,
+            overhead_ns: 60_000,
+        };
+        let score = |policy| -> u64 {
+            let of_seed = |seed| {
+                let asked = requests(&Settings::FINAL, &mut Glibc::new(seed));
+                run(machine, policy, &asked, delay_ns).score()
+            };
+            SEEDS.map(of_seed).sum()
+        };
+        score(policy) as f64 / score(other) as f64
+    }
+
+    #[test]
+    fn the_best_order_on_two_slow_cores() {
+        let ratio = ratio(2, 12e6, 600_000_000, Policy::BEST, Policy::FIFO_ONE);
+        assert!(ratio <= 0.63, "{ratio}");
+    }
+
+    #[test]
+    fn the_best_order_on_four_cores_that_are_overloaded() {
+        let ratio = ratio(4, 65e6, 40_000_000, Policy::BEST, Policy::FIFO_ONE);
+        assert!(ratio <= 0.72, "{ratio}");
+    }
+
+    #[test]
+    fn without_a_queue_splitting_is_all_there_is_to_win() {
+        let ratio = ratio(4, 65e6, 600_000_000, Policy::BEST, Policy::FIFO_ONE);
+        assert!((0.24..0.27).contains(&ratio), "{ratio}");
+    }
+
+    #[test]
+    fn a_score_is_what_the_official_client_computes() {
+        let outcome = Outcome {
+            waits: vec![(1, 10_999), (3, 20_000)],
+        };
+        assert_eq!(outcome.score(), (10 + 60) / 2);
+    }
+}
