@@ -83,6 +83,8 @@ pub struct Keeper {
     reservations: Reservations,
     seen: BTreeSet<u32>,
     next: Instant,
+    /// The last look was in vain.
+    again: bool,
 }
 
 impl Keeper {
@@ -95,6 +97,7 @@ impl Keeper {
             reservations: Reservations::new(),
             seen: BTreeSet::new(),
             next: Instant::now(),
+            again: false,
         };
         let saved = keeper.store.read().unwrap_or_else(|error| {
             warn(&error);
@@ -126,15 +129,16 @@ impl Keeper {
     /// In which time to look. Nothing: not before something has changed.
     pub fn rest(&self, has_changed: bool) -> Option<Duration> {
         let rest = self.next.saturating_duration_since(Instant::now());
-        (has_changed || self.reservations.follow(&self.rules.reserve)).then_some(rest)
+        (has_changed || self.again || self.reservations.follow(&self.rules.reserve)).then_some(rest)
     }
 
     /// What has changed meanwhile. If the scheduler has ended there is nothing to look at.
     pub fn look(&mut self) {
         let began = Instant::now();
-        match self.try_look() {
-            Ok(()) | Err(Error::NotRunning { .. }) => (),
-            Err(error) => warn(&error.to_string()),
+        let looked = self.try_look();
+        self.again = !matches!(looked, Ok(()) | Err(Error::NotRunning { .. }));
+        if let (true, Err(error)) = (self.again, looked) {
+            warn(&error.to_string());
         }
         let cost = began.elapsed() * COST;
         self.next = began + cost.max(LOOK_EVERY);

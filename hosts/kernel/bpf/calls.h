@@ -7,7 +7,6 @@
 #pragma once
 #include "currencies.h"
 #include "people.h"
-#include "slice.h"
 #include "state.h"
 
 static __always_inline bool may_nice(void)
@@ -62,11 +61,8 @@ static __always_inline s64 fund(struct tb_queue *q, u32 client, u32 tickets)
 	u64 number = number_of(client);
 	s64 ret;
 
-	if (!tickets) {
-		ret = step_place(number, TB_LIMBO);
-		vigil_begin();
-		return ret;
-	}
+	if (!tickets)
+		return step_place(number, TB_LIMBO);
 	ret = step_set_tickets(number, tickets);
 	if (!ret && tb_at(q, client)->parent == TB_LIMBO)
 		ret = step_place(number, home_of(client));

@@ -126,16 +126,15 @@ static __always_inline void slice_timer_wind(s32 cpu, struct cpu *c, u64 now)
 
 /*
  * Who is frozen has a turn of the shortest slice each config.patience_ns, or the kernel would call it a stall, and a lock of the
- * kernel's that it holds would be held for ever. On a CPU where nobody else wants to run, nobody asks: it is made to.
+ * kernel's that it holds would be held for ever. On a CPU where nobody else wants to run, nobody asks: it is made to. The timer
+ * goes on by itself: if freezing somebody started it, who freezes again and again would keep it from ever firing.
  */
 static int vigil(void *map, u32 *key, struct slice_timer *value)
 {
 	struct run_queue *rq = queue_of(0);
 
-	if (!rq || !tb_at(&rq->economy, TB_LIMBO)->clients)
-		return 0;
 	bpf_timer_start(&value->timer, tombola_config.patience_ns / 5, 0);
-	if (!tb_at(&rq->economy, TB_LIMBO)->active)
+	if (!rq || !tb_at(&rq->economy, TB_LIMBO)->active)
 		return 0;
 	for (u32 cpu = 0; cpu < NR_CPUS && can_loop; cpu++) {
 		if (cpu >= tombola_config.nr_cpus)
@@ -161,17 +160,7 @@ static __always_inline int vigil_init(void)
 		return -EINVAL;
 	bpf_timer_init(&timer->timer, &vigil_timer, CLOCK_MONOTONIC);
 	bpf_timer_set_callback(&timer->timer, vigil);
-	return 0;
-}
-
-/* Somebody was frozen. It goes on until nobody is. */
-static __always_inline void vigil_begin(void)
-{
-	u32 key = 0;
-	struct slice_timer *timer = bpf_map_lookup_elem(&vigil_timer, &key);
-
-	if (timer)
-		bpf_timer_start(&timer->timer, tombola_config.patience_ns / 5, 0);
+	return (int)bpf_timer_start(&timer->timer, tombola_config.patience_ns / 5, 0);
 }
 
 static __always_inline int slice_timers_init(void)
