@@ -135,11 +135,13 @@ impl Keeper {
     /// What has changed meanwhile. If the scheduler has ended there is nothing to look at.
     pub fn look(&mut self) {
         let began = Instant::now();
-        let looked = self.try_look();
-        self.again = !matches!(looked, Ok(()) | Err(Error::NotRunning { .. }));
-        if let (true, Err(error)) = (self.again, looked) {
-            warn(&error.to_string());
-        }
+        self.again = match self.try_look() {
+            Ok(()) | Err(Error::NotRunning { .. }) => false,
+            Err(error) => {
+                warn(&error.to_string());
+                true
+            }
+        };
         let cost = began.elapsed() * COST;
         self.next = began + cost.max(LOOK_EVERY);
     }

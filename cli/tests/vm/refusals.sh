@@ -38,7 +38,6 @@ rm /etc/tombola.toml
 check "nothing schedules" test "$(cat /sys/kernel/sched_ext/state)" = disabled
 
 start
-check "the scheduler starts" grep -q 'tombola schedules' daemon.log
 (as_exec alice sleep 1000) &
 of_alice=$!
 (as_exec bob sleep 1000) &

@@ -37,15 +37,16 @@ static __always_inline bool owes(u32 leaf, u64 next_ns)
 	return seat_of(leaf)->unpaid_ns | (seat_of(leaf)->precharge_ns ^ next_ns);
 }
 
-static __always_inline u32 new_seed(void)
+/* Only what was used is drawn for. */
+static __always_inline u32 new_seed(u32 leaf)
 {
-	return tombola_config.rules.lottery ? bpf_get_prandom_u32() : 0;
+	return tombola_config.rules.lottery && seat_of(leaf)->unpaid_ns ? bpf_get_prandom_u32() : 0;
 }
 
 __noinline int step_settle(u32 queue, u32 leaf, u64 next_ns)
 {
 	struct run_queue *rq = queue_of(queue);
-	u32 seed = new_seed();
+	u32 seed = new_seed(leaf);
 
 	if (!rq)
 		return 0;
@@ -73,7 +74,7 @@ __noinline u64 step_draw(u32 queue, u32 held, u64 now, u64 mask)
 {
 	struct run_queue *rq = queue_of(queue);
 	u64 flags = 0;
-	u32 best, seed = new_seed();
+	u32 best, seed = new_seed(held);
 
 	if (!rq)
 		return TB_NONE;

@@ -121,6 +121,19 @@ struct State<T> {
     phase: Phase,
 }
 
+impl<T> State<T> {
+    /// Nothing is left to do, and nothing new is taken.
+    fn is_over(&self) -> bool {
+        self.phase != Phase::Open && self.queue.is_empty()
+    }
+
+    fn answers_of(&mut self, waiters: &[WaiterId]) -> impl Iterator<Item = Answer<T>> {
+        waiters
+            .iter()
+            .filter_map(|waiter| self.answers.remove(*waiter))
+    }
+}
+
 struct Shared<T> {
     state: Mutex<State<T>>,
     /// There is something to do, or never will be again.
@@ -345,11 +358,7 @@ impl<T: Clone + Send + 'static> Pool<T> {
             let jobs: Vec<JobId> = state.runs.drain().map(|(id, _)| id).collect();
             for id in jobs {
                 let waiters = state.queue.end(id);
-                answers.extend(
-                    waiters
-                        .iter()
-                        .filter_map(|waiter| state.answers.remove(*waiter)),
-                );
+                answers.extend(state.answers_of(&waiters));
             }
         }
         drop(state);
@@ -400,7 +409,7 @@ impl<T: Clone + Send + 'static> Waiting<T> {
             state.runs.remove(self.job);
         }
         let answer = state.answers.remove(self.waiter);
-        let is_over = state.queue.is_empty() && state.phase != Phase::Open;
+        let is_over = state.is_over();
         drop(state);
         if is_last {
             self.shared.room.notify_one();
@@ -423,7 +432,7 @@ fn work<T: Clone + Send + 'static>(shared: &Shared<T>) {
     let mut state = shared.lock();
     loop {
         let Some(chunk) = state.queue.pick() else {
-            if state.phase != Phase::Open && state.queue.is_empty() {
+            if state.is_over() {
                 return;
             }
             state = shared
@@ -442,7 +451,7 @@ fn work<T: Clone + Send + 'static>(shared: &Shared<T>) {
         let Some((answers, outcome)) = settle(&mut state, &chunk, used_ns, result) else {
             continue;
         };
-        let is_over = state.queue.is_empty() && state.phase != Phase::Open;
+        let is_over = state.is_over();
         drop(state);
         shared.room.notify_one();
         if is_over {
@@ -470,10 +479,7 @@ fn settle<T>(
         return None;
     };
     state.runs.remove(chunk.job);
-    let answers = waiters
-        .iter()
-        .filter_map(|waiter| state.answers.remove(*waiter));
-    Some((answers.collect(), outcome))
+    Some((state.answers_of(&waiters).collect(), outcome))
 }
 
 fn words(panic: &(dyn Any + Send)) -> String {

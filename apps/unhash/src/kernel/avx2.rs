@@ -1,7 +1,7 @@
 //! AVX2, 8 numbers at a time, for CPUs without the SHA instructions: a rotation is three instructions here.
 
 use super::Block;
-use super::fold::{Fixed, a_after_round_56};
+use super::fold::find_lane;
 use std::arch::x86_64::*;
 
 const LANES: u64 = 8;
@@ -71,22 +71,5 @@ fn equal(x: Words, y: Words) -> u32 {
 
 #[target_feature(enable = "avx2")]
 fn find(early: u32, block: Block) -> Option<u64> {
-    let fixed = Fixed::new(block.high);
-    let early = splat(early);
-    let mut low = add(splat(block.low), _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7));
-    let mut done = 0;
-    let mut equals = 0;
-    while done < block.count {
-        let a = a_after_round_56!(swap_bytes(low), fixed);
-        equals = equal(a, early);
-        if equals != 0 {
-            break;
-        }
-        low = add(low, splat(LANES as u32));
-        done += LANES;
-    }
-    _mm256_zeroupper();
-    // Lanes may be past the end.
-    let offset = done + u64::from(equals.trailing_zeros());
-    (equals != 0 && offset < block.count).then_some(offset)
+    find_lane!(early, block, _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7))
 }

@@ -4,7 +4,7 @@
 //! changes of the instructions' order: most of their words are in memory.
 
 use super::Block;
-use super::fold::{Fixed, a_after_round_56};
+use super::fold::find_lane;
 use std::arch::asm;
 use std::arch::x86_64::*;
 
@@ -92,27 +92,10 @@ fn equal(x: Words, y: Words) -> u32 {
 
 #[target_feature(enable = "avx512f,avx512bw")]
 fn find(early: u32, block: Block) -> Option<u64> {
-    let fixed = Fixed::new(block.high);
-    let early = splat(early);
     #[rustfmt::skip]
     let lanes = [
         _mm512_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15),
         _mm512_setr_epi32(16, 17, 18, 19, 20, 21, 22, 23, 24, 25, 26, 27, 28, 29, 30, 31),
     ];
-    let mut low = add(splat(block.low), lanes);
-    let mut done = 0;
-    let mut equals = 0;
-    while done < block.count {
-        let a = a_after_round_56!(swap_bytes(low), fixed);
-        equals = equal(a, early);
-        if equals != 0 {
-            break;
-        }
-        low = add(low, splat(LANES as u32));
-        done += LANES;
-    }
-    _mm256_zeroupper();
-    // Lanes may be past the end.
-    let offset = done + u64::from(equals.trailing_zeros());
-    (equals != 0 && offset < block.count).then_some(offset)
+    find_lane!(early, block, lanes)
 }

@@ -211,3 +211,31 @@ macro_rules! a_after_round_56 {
     )*};
 }
 pub(super) use a_after_round_56;
+
+/// How far into the block is the first number whose a after round 56 is `early`; `lanes` is a vector of 0, 1, 2 and so on.
+///
+/// Needs in scope what [`a_after_round_56`] does, and `swap_bytes`, `equal` and `LANES`.
+macro_rules! find_lane {
+    ($early:ident, $block:ident, $lanes:expr) => {{
+        use crate::kernel::fold::{Fixed, a_after_round_56};
+        let fixed = Fixed::new($block.high);
+        let early = splat($early);
+        let mut low = add(splat($block.low), $lanes);
+        let mut done = 0;
+        let mut equals = 0;
+        while done < $block.count {
+            let a = a_after_round_56!(swap_bytes(low), fixed);
+            equals = equal(a, early);
+            if equals != 0 {
+                break;
+            }
+            low = add(low, splat(LANES as u32));
+            done += LANES;
+        }
+        _mm256_zeroupper();
+        // Lanes may be past the end.
+        let offset = done + u64::from(equals.trailing_zeros());
+        (equals != 0 && offset < $block.count).then_some(offset)
+    }};
+}
+pub(super) use find_lane;
