@@ -39,7 +39,7 @@ impl Policy {
     };
     /// What `unhash serve` does if nothing else is said.
     pub const BEST: Self = Self {
-        order: Order::Smith,
+        order: Order::Gittins,
         width: Width::All,
         chunk: 65_536,
         look: 4_096,

@@ -1,7 +1,7 @@
 //! Jobs inside one process: whose work is next.
 //!
 //! Servers get more requests than they can serve at once. A pool does their work in chunks of about a millisecond, and before
-//! each chunk it chooses: by arrival, by priority, by priority for the work that is left ([`Order::Smith`]), or in proportion to
+//! each chunk it chooses: by arrival, by priority, by priority for the work that is left ([`Order::Gittins`]), or in proportion to
 //! tickets, with the currencies, the lottery and the strides of the kernel's scheduler, which are the same code.
 //!
 //! ```
@@ -32,9 +32,9 @@ mod pool;
 pub mod queue;
 mod sync;
 
-pub use order::Order;
-pub use pool::{Builder, Job, Outcome, Pool, Refused, Waiting};
-pub use queue::{Currency, TICKETS, Width};
+pub use order::{Order, UnknownOrder};
+pub use pool::{Builder, Job, Outcome, Pool, Waiting};
+pub use queue::{Currency, QUANTUM_NS, Refused, TICKETS, Width};
 
 /// Tickets of a job of which nothing is said.
 pub const TICKETS_DEFAULT: u32 = 100;

@@ -1,6 +1,9 @@
 //! In which order jobs have their turns.
 
 use std::cmp::{Ordering, Reverse};
+use std::fmt::{self, Display, Formatter};
+use std::str::FromStr;
+use thiserror::Error;
 
 /// Whose chunk is next.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -9,11 +12,14 @@ pub enum Order {
     Fifo,
     /// The most tickets first; among equals the first that came.
     Priority,
-    /// The most tickets for what is left of the job first: Smith's rule (1956). Where the answer is somewhere in what was not
-    /// searched yet, each place as likely as any other, this is also Gittins' index, and no other order has a smaller mean of
-    /// waiting times weighted by tickets. It rises while a job is worked on.
-    #[default]
+    /// The most tickets for the job's units first: Smith's rule (1956), best if how long a job takes is known and nobody is
+    /// interrupted.
     Smith,
+    /// The most tickets for the units that are left first: Gittins' index (1979) where the answer is somewhere in what was not
+    /// searched yet, each place as likely as any other. No other order has a smaller mean of waiting times weighted by tickets
+    /// then. It rises while a job is worked on.
+    #[default]
+    Gittins,
     /// Each chunk is drawn, with chances in proportion to tickets.
     Lottery,
     /// Chunks in proportion to tickets, within about one.
@@ -21,10 +27,11 @@ pub enum Order {
 }
 
 impl Order {
-    pub const ALL: [Self; 5] = [
+    pub const ALL: [Self; 6] = [
         Self::Fifo,
         Self::Priority,
         Self::Smith,
+        Self::Gittins,
         Self::Lottery,
         Self::Stride,
     ];
@@ -35,6 +42,7 @@ impl Order {
             Self::Fifo => "fifo",
             Self::Priority => "priority",
             Self::Smith => "smith",
+            Self::Gittins => "gittins",
             Self::Lottery => "lottery",
             Self::Stride => "stride",
         }
@@ -46,32 +54,53 @@ impl Order {
     }
 
     /// Where a job stands, the smallest first. Jobs of equal rank have their turns as they came.
-    pub(crate) fn rank(self, tickets: u64, left: u64) -> Rank {
-        match self {
-            Self::Priority => Rank(Reverse(Index { tickets, left: 1 })),
-            Self::Smith => Rank(Reverse(Index { tickets, left })),
-            Self::Fifo | Self::Lottery | Self::Stride => Rank(Reverse(Index {
-                tickets: 1,
-                left: 1,
-            })),
-        }
+    pub(crate) fn rank(self, tickets: u64, units: u64, left: u64) -> Rank {
+        let (tickets, work) = match self {
+            Self::Priority => (tickets, 1),
+            Self::Smith => (tickets, units),
+            Self::Gittins => (tickets, left),
+            Self::Fifo | Self::Lottery | Self::Stride => (1, 1),
+        };
+        Rank(Reverse(Index { tickets, work }))
+    }
+}
+
+/// No order has this name.
+#[derive(Clone, Debug, Error, PartialEq, Eq)]
+#[error("no order is called {name:?}; there are {}", Order::ALL.map(Order::name).join(", "))]
+pub struct UnknownOrder {
+    name: String,
+}
+
+impl FromStr for Order {
+    type Err = UnknownOrder;
+
+    fn from_str(name: &str) -> Result<Self, UnknownOrder> {
+        let found = Self::ALL.into_iter().find(|order| order.name() == name);
+        found.ok_or_else(|| UnknownOrder { name: name.into() })
+    }
+}
+
+impl Display for Order {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        f.pad(self.name())
     }
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Rank(Reverse<Index>);
 
-/// tickets / left, compared without a division. Nothing is ever left of no job: `left` is at least 1.
+/// tickets / work, compared without a division; `work` is at least 1.
 #[derive(Clone, Copy, Debug)]
 struct Index {
     tickets: u64,
-    left: u64,
+    work: u64,
 }
 
 impl Ord for Index {
     fn cmp(&self, other: &Self) -> Ordering {
         let product = |a: u64, b: u64| u128::from(a) * u128::from(b);
-        product(self.tickets, other.left).cmp(&product(other.tickets, self.left))
+        product(self.tickets, other.work).cmp(&product(other.tickets, self.work))
     }
 }
 

@@ -6,16 +6,15 @@
 //! ```
 
 use crate::queue::{
-    Chunk, Currency, JobId, NoPlace, Request, RunQueue, Settled, WaiterId, Width, check,
+    Currency, JobId, Refused, Request, RunQueue, Settled, WaiterId, Width, check, check_quantum,
 };
-use crate::sync::{Arc, Builder as ThreadBuilder, Condvar, JoinHandle, Mutex, MutexGuard};
+use crate::sync::{Arc, Builder as ThreadBuilder, Condvar, JoinHandle, Mutex, MutexGuard, thread};
 use crate::{Order, TICKETS_DEFAULT};
 use slotmap::{Key, SecondaryMap};
 use std::any::Any;
 use std::io;
 use std::ops::{ControlFlow, Range};
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use thiserror::Error;
 
 /// What became of a job.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -28,24 +27,6 @@ pub enum Outcome<T> {
     Cancelled,
     /// A chunk panicked, and said this.
     Panicked(String),
-}
-
-#[derive(Clone, Copy, Debug, Error, PartialEq, Eq)]
-pub enum Refused {
-    #[error(
-        "the queue is full: as many jobs as it takes have not ended yet; try again when one has"
-    )]
-    Full,
-    #[error("the pool is closed: it takes no more jobs")]
-    Closed,
-    #[error("the job has ended already; submit it again")]
-    Ended,
-}
-
-impl From<NoPlace> for Refused {
-    fn from(_: NoPlace) -> Self {
-        Self::Full
-    }
 }
 
 type Run<T> = dyn Fn(Range<u64>) -> ControlFlow<T> + Send + Sync;
@@ -105,7 +86,7 @@ fn share<T>(run: impl Fn(Range<u64>) -> ControlFlow<T> + Send + Sync + 'static) 
     Arc::new(run)
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Phase {
     Open,
     /// What is there is done, nothing new is taken.
@@ -127,11 +108,51 @@ impl<T> State<T> {
         self.phase != Phase::Open && self.queue.is_empty()
     }
 
-    fn answers_of(&mut self, waiters: &[WaiterId]) -> impl Iterator<Item = Answer<T>> {
-        waiters
+    /// What was the job's, after its last chunk or because nobody waits for it any more.
+    fn take_off(&mut self, job: JobId, waiters: &[WaiterId], ended: &mut Ended<T>) {
+        let answers = waiters
             .iter()
-            .filter_map(|waiter| self.answers.remove(*waiter))
+            .filter_map(|waiter| self.answers.remove(*waiter));
+        ended.answers.extend(answers);
+        ended.runs.extend(self.runs.remove(job));
     }
+}
+
+/// What is left of jobs that have ended. All of it is their users' code, down to its destructors, so none of it is dropped or
+/// called under the lock, and none of it ends a worker.
+struct Ended<T> {
+    answers: Vec<Answer<T>>,
+    runs: Vec<Arc<Run<T>>>,
+}
+
+impl<T: Clone> Ended<T> {
+    fn nothing() -> Self {
+        Self {
+            answers: Vec::new(),
+            runs: Vec::new(),
+        }
+    }
+
+    fn tell(self, outcome: Outcome<T>) {
+        for answer in self.answers {
+            // Who is told may be gone, and that is nothing to the others.
+            let _ = contained(|| answer(outcome.clone()));
+        }
+        let _ = contained(|| drop(self.runs));
+        let _ = contained(|| drop(outcome));
+    }
+}
+
+/// A panic is the end of what panicked, and of nothing else.
+fn contained<R>(users: impl FnOnce() -> R) -> Result<R, String> {
+    catch_unwind(AssertUnwindSafe(users)).map_err(|panic| {
+        let words = words(panic.as_ref());
+        // What was thrown may throw again when it is dropped.
+        if let Err(again) = catch_unwind(AssertUnwindSafe(|| drop(panic))) {
+            std::mem::forget(again);
+        }
+        words
+    })
 }
 
 struct Shared<T> {
@@ -147,6 +168,14 @@ struct Shared<T> {
 impl<T> Shared<T> {
     fn lock(&self) -> MutexGuard<'_, State<T>> {
         self.state.lock().expect("nothing panics under the lock")
+    }
+
+    /// A job has ended.
+    fn after_end(&self, is_over: bool) {
+        self.room.notify_one();
+        if is_over {
+            self.work.notify_all();
+        }
     }
 }
 
@@ -182,16 +211,17 @@ impl Builder {
         self
     }
 
-    /// How many jobs there may be that have not ended; 10000 if it is not said.
+    /// How many jobs there may be that have not ended; 10,000 if it is not said.
     #[must_use]
     pub fn jobs_max(mut self, jobs: usize) -> Self {
         self.jobs_max = jobs;
         self
     }
 
-    /// What a chunk takes, about: charged in advance while it runs. 1 ms if it is not said.
+    /// What a chunk takes, about: charged in advance while it runs. 1 ms if it is not said. Panics outside of 1 us to 100 ms.
     #[must_use]
     pub fn quantum_ns(mut self, quantum_ns: u64) -> Self {
+        check_quantum(quantum_ns);
         self.quantum_ns = quantum_ns;
         self
     }
@@ -217,15 +247,16 @@ impl Builder {
             jobs_max: self.jobs_max.max(1),
             width: self.width,
         });
-        let mut pool = Pool {
+        let pool = Pool {
             shared,
-            workers: Vec::new(),
+            workers: Mutex::new(Vec::new()),
         };
         for number in 0..self.workers.max(1) {
             let shared = pool.shared.clone();
             let name = format!("worker {number}");
             let worker = ThreadBuilder::new().name(name);
-            pool.workers.push(worker.spawn(move || work(&shared))?);
+            let worker = worker.spawn(move || work(&shared))?;
+            pool.workers().push(worker);
         }
         Ok(pool)
     }
@@ -234,7 +265,7 @@ impl Builder {
 /// Threads that do the chunks of jobs, those first whose turn it is. Dropping it is [`Pool::abort`].
 pub struct Pool<T: Clone + Send + 'static> {
     shared: Arc<Shared<T>>,
-    workers: Vec<JoinHandle<()>>,
+    workers: Mutex<Vec<JoinHandle<()>>>,
 }
 
 /// Somebody who waits for a job. Dropping it changes nothing: the job is done all the same, and the answer called.
@@ -262,13 +293,18 @@ impl<T: Clone + Send + 'static> Pool<T> {
     /// A currency of so many tickets inside another: what is in it has together what it has.
     pub fn currency(&self, inside: Currency, tickets: u32) -> Result<Currency, Refused> {
         check(tickets);
-        Ok(self.shared.lock().queue.currency(inside, tickets)?)
+        self.shared.lock().queue.currency(inside, tickets)
     }
 
     /// Other tickets for a currency, from the next chunk on.
-    pub fn fund(&self, currency: Currency, tickets: u32) {
+    pub fn fund(&self, currency: Currency, tickets: u32) -> Result<(), Refused> {
         check(tickets);
-        self.shared.lock().queue.fund(currency, tickets);
+        self.shared.lock().queue.fund(currency, tickets)
+    }
+
+    /// Gives a currency back. Refused while a job or a currency is in it.
+    pub fn retire(&self, currency: Currency) -> Result<(), Refused> {
+        self.shared.lock().queue.retire(currency)
     }
 
     /// Jobs that have not ended.
@@ -284,50 +320,54 @@ impl<T: Clone + Send + 'static> Pool<T> {
         job: &Job<T>,
         answer: impl FnOnce(Outcome<T>) + Send + 'static,
     ) -> Result<Waiting<T>, Refused> {
-        self.take(self.shared.lock(), job, Box::new(answer))
+        self.take(job, Box::new(answer), false)
     }
 
-    /// The same, but waits until there is room.
+    /// The same, but waits until there is room. Not for answers: all workers might wait for room that only they make.
     pub fn submit(
         &self,
         job: &Job<T>,
         answer: impl FnOnce(Outcome<T>) + Send + 'static,
     ) -> Result<Waiting<T>, Refused> {
-        let mut state = self.shared.lock();
-        while state.phase == Phase::Open && state.queue.len() >= self.shared.jobs_max {
-            state = self
-                .shared
+        self.take(job, Box::new(answer), true)
+    }
+
+    fn take(&self, job: &Job<T>, answer: Answer<T>, waits: bool) -> Result<Waiting<T>, Refused> {
+        let shared = &self.shared;
+        let mut state = shared.lock();
+        if job.request.units == 0 && state.phase == Phase::Open {
+            drop(state);
+            let _ = contained(|| answer(Outcome::Exhausted));
+            return Ok(self.waiting(JobId::null(), WaiterId::null()));
+        }
+        while waits && state.phase == Phase::Open && state.queue.len() >= shared.jobs_max {
+            state = shared
                 .room
                 .wait(state)
                 .expect("nothing panics under the lock");
         }
-        self.take(state, job, Box::new(answer))
-    }
-
-    fn take(
-        &self,
-        mut state: MutexGuard<'_, State<T>>,
-        job: &Job<T>,
-        answer: Answer<T>,
-    ) -> Result<Waiting<T>, Refused> {
-        if state.phase != Phase::Open {
-            return Err(Refused::Closed);
-        }
-        if job.request.units == 0 {
-            drop(state);
-            tell([answer], &Outcome::Exhausted);
-            return Ok(self.waiting(JobId::null(), WaiterId::null()));
-        }
-        if state.queue.len() >= self.shared.jobs_max {
-            return Err(Refused::Full);
-        }
-        let (id, waiter) = state.queue.submit(&job.request)?;
+        let taken = if state.phase != Phase::Open {
+            Err(Refused::Closed)
+        } else if state.queue.len() >= shared.jobs_max {
+            Err(Refused::Full)
+        } else {
+            state.queue.submit(&job.request)
+        };
+        let (id, waiter) = match taken {
+            Ok(taken) => taken,
+            Err(refused) => {
+                drop(state);
+                // It may have been woken for room that it leaves to the next.
+                shared.room.notify_one();
+                return Err(refused);
+            }
+        };
         state.runs.insert(id, job.run.clone());
         state.answers.insert(waiter, answer);
         drop(state);
-        match self.shared.width {
-            Width::One => self.shared.work.notify_one(),
-            Width::All => self.shared.work.notify_all(),
+        match shared.width {
+            Width::One => shared.work.notify_one(),
+            Width::All => shared.work.notify_all(),
         }
         Ok(self.waiting(id, waiter))
     }
@@ -340,42 +380,49 @@ impl<T: Clone + Send + 'static> Pool<T> {
         }
     }
 
-    /// Takes no more jobs, does those that are there, and ends the workers.
-    pub fn close(mut self) {
+    /// Takes no more jobs, does those that are there, and ends the workers. Returns when they have ended, but for the one that
+    /// calls it, if it is a worker, and at once if somebody else is about it already.
+    pub fn close(&self) {
         self.end(Phase::Closing);
     }
 
-    /// Cancels all jobs, and ends the workers as soon as their chunks are done.
-    pub fn abort(mut self) {
+    /// Cancels all jobs, and ends the workers as soon as their chunks are done. Returns as [`Self::close`] does.
+    pub fn abort(&self) {
         self.end(Phase::Aborted);
     }
 
-    fn end(&mut self, phase: Phase) {
+    fn end(&self, phase: Phase) {
         let mut state = self.shared.lock();
-        state.phase = phase;
-        let mut answers = Vec::new();
+        state.phase = state.phase.max(phase);
+        let mut ended = Ended::nothing();
         if phase == Phase::Aborted {
-            let jobs: Vec<JobId> = state.runs.drain().map(|(id, _)| id).collect();
+            let jobs: Vec<JobId> = state.runs.keys().collect();
             for id in jobs {
                 let waiters = state.queue.end(id);
-                answers.extend(state.answers_of(&waiters));
+                state.take_off(id, &waiters, &mut ended);
             }
         }
         drop(state);
         self.shared.work.notify_all();
         self.shared.room.notify_all();
-        tell(answers, &Outcome::Cancelled);
-        for worker in self.workers.drain(..) {
-            worker.join().expect("what a job does is contained");
+        ended.tell(Outcome::Cancelled);
+        let workers = std::mem::take(&mut *self.workers());
+        let me = thread::current().id();
+        for worker in workers {
+            if worker.thread().id() != me {
+                worker.join().expect("what a job does is contained");
+            }
         }
+    }
+
+    fn workers(&self) -> MutexGuard<'_, Vec<JoinHandle<()>>> {
+        self.workers.lock().expect("nothing panics under the lock")
     }
 }
 
 impl<T: Clone + Send + 'static> Drop for Pool<T> {
     fn drop(&mut self) {
-        if !self.workers.is_empty() {
-            self.end(Phase::Aborted);
-        }
+        self.abort();
     }
 }
 
@@ -389,9 +436,6 @@ impl<T: Clone + Send + 'static> Waiting<T> {
     ) -> Result<Self, Refused> {
         check(tickets);
         let mut state = self.shared.lock();
-        if !state.queue.contains(self.job) {
-            return Err(Refused::Ended);
-        }
         let waiter = state.queue.join(self.job, tickets, currency)?;
         state.answers.insert(waiter, Box::new(answer));
         Ok(Self {
@@ -404,27 +448,16 @@ impl<T: Clone + Send + 'static> Waiting<T> {
     /// Waits no more; the answer is "cancelled" if it was not called yet. Who else waits for the job goes on to.
     pub fn cancel(self) {
         let mut state = self.shared.lock();
+        let mut ended = Ended::nothing();
         let is_last = state.queue.leave(self.waiter);
+        ended.answers.extend(state.answers.remove(self.waiter));
         if is_last {
-            state.runs.remove(self.job);
+            state.take_off(self.job, &[], &mut ended);
         }
-        let answer = state.answers.remove(self.waiter);
         let is_over = state.is_over();
         drop(state);
-        if is_last {
-            self.shared.room.notify_one();
-        }
-        if is_over {
-            self.shared.work.notify_all();
-        }
-        tell(answer, &Outcome::Cancelled);
-    }
-}
-
-fn tell<T: Clone>(answers: impl IntoIterator<Item = Answer<T>>, outcome: &Outcome<T>) {
-    for answer in answers {
-        // Who is told may be gone, and that is nothing to the others.
-        let _ = catch_unwind(AssertUnwindSafe(|| answer(outcome.clone())));
+        self.shared.after_end(is_over);
+        ended.tell(Outcome::Cancelled);
     }
 }
 
@@ -444,42 +477,32 @@ fn work<T: Clone + Send + 'static>(shared: &Shared<T>) {
         let run = state.runs[chunk.job].clone();
         drop(state);
         let began_ns = cpu_ns();
-        let result = catch_unwind(AssertUnwindSafe(|| run(chunk.units.clone())));
-        drop(run);
+        let outcome = attempt(run, chunk.units.clone());
         let used_ns = cpu_ns() - began_ns;
         state = shared.lock();
-        let Some((answers, outcome)) = settle(&mut state, &chunk, used_ns, result) else {
-            continue;
-        };
+        let is_done = !matches!(outcome, Outcome::Exhausted);
+        let mut ended = Ended::nothing();
+        match state.queue.settle(&chunk, used_ns, is_done) {
+            Settled::Going => continue,
+            Settled::Ended(waiters) => state.take_off(chunk.job, &waiters, &mut ended),
+            Settled::Gone => {}
+        }
         let is_over = state.is_over();
         drop(state);
-        shared.room.notify_one();
-        if is_over {
-            shared.work.notify_all();
-        }
-        tell(answers, &outcome);
+        shared.after_end(is_over);
+        ended.tell(outcome);
         state = shared.lock();
     }
 }
 
-/// If that was the end of the job: who is to be told what.
-fn settle<T>(
-    state: &mut State<T>,
-    chunk: &Chunk,
-    used_ns: u64,
-    result: Result<ControlFlow<T>, Box<dyn Any + Send>>,
-) -> Option<(Vec<Answer<T>>, Outcome<T>)> {
-    let outcome = match result {
+fn attempt<T>(run: Arc<Run<T>>, units: Range<u64>) -> Outcome<T> {
+    let result = contained(|| run(units));
+    let _ = contained(|| drop(run));
+    match result {
         Ok(ControlFlow::Break(found)) => Outcome::Found(found),
         Ok(ControlFlow::Continue(())) => Outcome::Exhausted,
-        Err(panic) => Outcome::Panicked(words(panic.as_ref())),
-    };
-    let is_done = !matches!(outcome, Outcome::Exhausted);
-    let Settled::Ended(waiters) = state.queue.settle(chunk, used_ns, is_done) else {
-        return None;
-    };
-    state.runs.remove(chunk.job);
-    Some((state.answers_of(&waiters).collect(), outcome))
+        Err(words) => Outcome::Panicked(words),
+    }
 }
 
 fn words(panic: &(dyn Any + Send)) -> String {

@@ -7,16 +7,20 @@
 //!
 //! A job is so many units of work, taken in chunks from the first to the last. Who waits for it is a client with tickets in a
 //! currency; who wants what another waits for already joins it, and their tickets add: whichever of them has its turn, the
-//! common work goes on, and that one pays.
+//! common work goes on, and that one pays for the chunk, even if it waits no more when the chunk ends.
 
 use crate::order::{Order, Rank};
 use slotmap::{SlotMap, new_key_type};
 use std::collections::BTreeSet;
-use std::ops::Range;
+use std::ops::{Range, RangeInclusive};
+use thiserror::Error;
 use tombola_core::{BEST_EFFORT, Bill, Economy, Kind, Rules, limits, mix};
 
 /// Tickets that a client may hold.
-pub const TICKETS: std::ops::RangeInclusive<u32> = 1..=10_000;
+pub const TICKETS: RangeInclusive<u32> = 1..=10_000;
+
+/// What a quantum may be, in ns: the core bounds how far a client may be ahead or behind, and a quantum is well within.
+pub const QUANTUM_NS: RangeInclusive<u64> = 1_000..=100_000_000;
 
 /// How many workers may work on one job at a time.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -31,14 +35,45 @@ new_key_type! {
     pub struct JobId;
     /// Of one who waits for a job.
     pub struct WaiterId;
+    struct PurseId;
 }
 
+/// A currency of one queue, never of another.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct Currency(u32);
+pub struct Currency(Option<PurseId>);
 
 impl Currency {
     /// That of all who have none of their own.
-    pub const BASE: Self = Self(BEST_EFFORT);
+    pub const BASE: Self = Self(None);
+}
+
+/// Why something is not done. Nothing has changed then.
+#[derive(Clone, Copy, Debug, Error, PartialEq, Eq)]
+pub enum Refused {
+    #[error(
+        "the queue is full: as many jobs as it takes have not ended yet; try again when one has"
+    )]
+    Full,
+    #[error(
+        "{} clients and currencies are there, and there is no place for more; try again when a job has ended",
+        limits::CLIENTS - 4
+    )]
+    NoPlace,
+    #[error("no currency of this queue: it was retired, or is another's")]
+    NoSuchCurrency,
+    #[error(
+        "currencies are nested {} deep at most; make it inside one that is less deep",
+        limits::NESTED_MAX
+    )]
+    TooDeep,
+    #[error("the currency has clients or currencies in it; retire it when they have gone")]
+    InUse,
+    #[error("the base is nobody's: it has no tickets to change, and is not retired")]
+    Base,
+    #[error("the queue is closed: it takes no more jobs")]
+    Closed,
+    #[error("the job has ended already; submit it again")]
+    Ended,
 }
 
 /// What somebody wants done.
@@ -71,10 +106,6 @@ pub enum Settled {
     Gone,
 }
 
-/// As many clients as there may be.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct NoPlace;
-
 struct Job {
     /// How many came before it.
     arrival: u64,
@@ -97,9 +128,21 @@ impl Job {
 }
 
 struct Waiter {
-    job: JobId,
+    /// None: it waits no more, and is here until its last chunk is settled.
+    job: Option<JobId>,
     tickets: u32,
+    currency: Currency,
     leaf: u32,
+    /// Chunks that it is to pay for.
+    out: u32,
+}
+
+/// A currency's clients are in it.
+struct Purse {
+    node: u32,
+    inside: Currency,
+    depth: u32,
+    clients: u32,
 }
 
 pub struct RunQueue {
@@ -112,6 +155,7 @@ pub struct RunQueue {
     arrivals: u64,
     jobs: SlotMap<JobId, Job>,
     waiters: SlotMap<WaiterId, Waiter>,
+    purses: SlotMap<PurseId, Purse>,
     /// Jobs that wait for a worker, in orders by rank: the first that came first among equals.
     ranked: BTreeSet<(Rank, u64, JobId)>,
     /// Clients; in proportional orders it chooses among those that wait.
@@ -121,9 +165,10 @@ pub struct RunQueue {
 }
 
 impl RunQueue {
-    /// `seed`: the lottery's; the same seed draws the same.
+    /// `seed`: the lottery's; the same seed draws the same. Panics if the quantum is outside of [`QUANTUM_NS`].
     #[must_use]
     pub fn new(order: Order, width: Width, quantum_ns: u64, seed: u64) -> Self {
+        check_quantum(quantum_ns);
         let rules = match order {
             Order::Lottery => Rules::lottery(quantum_ns),
             _ => Rules::stride(quantum_ns),
@@ -137,6 +182,7 @@ impl RunQueue {
             arrivals: 0,
             jobs: SlotMap::with_key(),
             waiters: SlotMap::with_key(),
+            purses: SlotMap::with_key(),
             ranked: BTreeSet::new(),
             economy: Economy::new(rules),
             by_leaf: Vec::new(),
@@ -144,24 +190,68 @@ impl RunQueue {
     }
 
     /// A new currency inside another. In orders by rank tickets count as they are, whatever currency they are in.
-    pub fn currency(&mut self, inside: Currency, tickets: u32) -> Result<Currency, NoPlace> {
+    pub fn currency(&mut self, inside: Currency, tickets: u32) -> Result<Currency, Refused> {
         check(tickets);
-        let made = self.economy.new_client(Kind::Currency, inside.0, tickets);
-        made.map(Currency).ok_or(NoPlace)
+        let (parent, depth) = (self.node(inside)?, self.depth(inside) + 1);
+        if depth > limits::NESTED_MAX {
+            return Err(Refused::TooDeep);
+        }
+        let node = self.economy.new_client(Kind::Currency, parent, tickets);
+        let node = node.ok_or(Refused::NoPlace)?;
+        self.count(inside, 1);
+        let clients = 0;
+        let made = self.purses.insert(Purse {
+            node,
+            inside,
+            depth,
+            clients,
+        });
+        Ok(Currency(Some(made)))
     }
 
     /// Other tickets for a currency, from the next pick on.
-    pub fn fund(&mut self, currency: Currency, tickets: u32) {
+    pub fn fund(&mut self, currency: Currency, tickets: u32) -> Result<(), Refused> {
         check(tickets);
-        self.economy.set_tickets(currency.0, tickets);
+        let id = currency.0.ok_or(Refused::Base)?;
+        let purse = self.purses.get(id).ok_or(Refused::NoSuchCurrency)?;
+        self.economy.set_tickets(purse.node, tickets);
+        Ok(())
     }
 
-    /// Nobody may be in it.
-    pub fn retire(&mut self, currency: Currency) {
-        self.economy.free(currency.0);
+    /// Refused while anybody is in it.
+    pub fn retire(&mut self, currency: Currency) -> Result<(), Refused> {
+        let id = currency.0.ok_or(Refused::Base)?;
+        let purse = self.purses.get(id).ok_or(Refused::NoSuchCurrency)?;
+        if purse.clients > 0 {
+            return Err(Refused::InUse);
+        }
+        let Purse { node, inside, .. } = self.purses.remove(id).expect("it is there");
+        self.economy.free(node);
+        self.count(inside, -1);
+        Ok(())
     }
 
-    pub fn submit(&mut self, request: &Request) -> Result<(JobId, WaiterId), NoPlace> {
+    fn node(&self, currency: Currency) -> Result<u32, Refused> {
+        let Currency(Some(id)) = currency else {
+            return Ok(BEST_EFFORT);
+        };
+        let purse = self.purses.get(id).ok_or(Refused::NoSuchCurrency)?;
+        Ok(purse.node)
+    }
+
+    fn depth(&self, currency: Currency) -> u32 {
+        currency.0.map_or(0, |id| self.purses[id].depth)
+    }
+
+    fn count(&mut self, currency: Currency, by: i32) {
+        if let Some(id) = currency.0 {
+            let purse = &mut self.purses[id];
+            let clients = purse.clients.checked_add_signed(by);
+            purse.clients = clients.expect("who goes has come");
+        }
+    }
+
+    pub fn submit(&mut self, request: &Request) -> Result<(JobId, WaiterId), Refused> {
         assert!(request.units > 0, "a job of no units");
         assert!(request.chunk > 0, "a chunk of no units");
         self.arrivals += 1;
@@ -188,13 +278,22 @@ impl RunQueue {
         job: JobId,
         tickets: u32,
         currency: Currency,
-    ) -> Result<WaiterId, NoPlace> {
+    ) -> Result<WaiterId, Refused> {
         check(tickets);
-        let leaf = self
-            .economy
-            .new_client(Kind::Thread, currency.0, tickets)
-            .ok_or(NoPlace)?;
-        let id = self.waiters.insert(Waiter { job, tickets, leaf });
+        if !self.contains(job) {
+            return Err(Refused::Ended);
+        }
+        let node = self.node(currency)?;
+        let leaf = self.economy.new_client(Kind::Thread, node, tickets);
+        let leaf = leaf.ok_or(Refused::NoPlace)?;
+        self.count(currency, 1);
+        let id = self.waiters.insert(Waiter {
+            job: Some(job),
+            tickets,
+            currency,
+            leaf,
+            out: 0,
+        });
         let place = leaf as usize;
         self.by_leaf.resize(self.by_leaf.len().max(place + 1), id);
         self.by_leaf[place] = id;
@@ -239,7 +338,8 @@ impl RunQueue {
     pub fn pick(&mut self) -> Option<Chunk> {
         let (id, waiter) = if self.order.is_proportional() {
             let waiter = self.by_leaf[self.economy.pick(1)? as usize];
-            (self.waiters[waiter].job, waiter)
+            let job = self.waiters[waiter].job;
+            (job.expect("who is picked waits"), waiter)
         } else {
             let (.., id) = *self.ranked.first()?;
             (id, self.jobs[id].waiters[0])
@@ -254,6 +354,7 @@ impl RunQueue {
         job.next = units.end;
         job.out += 1;
         let is_last = job.left() == 0;
+        self.waiters[waiter].out += 1;
         if self.order.is_proportional() {
             let leaf = self.waiters[waiter].leaf;
             let bill = Bill {
@@ -277,6 +378,8 @@ impl RunQueue {
     /// A chunk took so long; `is_done`: and nothing more is to be done for the job.
     pub fn settle(&mut self, chunk: &Chunk, used_ns: u64, is_done: bool) -> Settled {
         self.charge(chunk.waiter, used_ns);
+        self.waiters[chunk.waiter].out -= 1;
+        self.forget(chunk.waiter);
         let Some(job) = self.jobs.get_mut(chunk.job) else {
             return Settled::Gone;
         };
@@ -292,15 +395,19 @@ impl RunQueue {
 
     /// Somebody waits no more. The job ends with the last: then true.
     pub fn leave(&mut self, waiter: WaiterId) -> bool {
-        let Some(left) = self.waiters.get(waiter) else {
+        let Some(&Waiter {
+            job: Some(id),
+            tickets,
+            ..
+        }) = self.waiters.get(waiter)
+        else {
             return false;
         };
-        let (id, tickets) = (left.job, left.tickets);
         if self.jobs[id].waiters.len() == 1 {
             self.end(id);
             return true;
         }
-        self.forget(waiter);
+        self.part(waiter);
         let job = self.job(id);
         job.waiters.retain(|other| *other != waiter);
         job.tickets -= u64::from(tickets);
@@ -314,7 +421,7 @@ impl RunQueue {
     pub fn end(&mut self, id: JobId) -> Vec<WaiterId> {
         self.dequeue(id);
         let job = self.jobs.remove(id).expect("a job ends once");
-        job.waiters.iter().for_each(|waiter| self.forget(*waiter));
+        job.waiters.iter().for_each(|waiter| self.part(*waiter));
         job.waiters
     }
 
@@ -328,7 +435,7 @@ impl RunQueue {
         if job.left() == 0 || (self.width == Width::One && job.out > 0) {
             return;
         }
-        let rank = self.order.rank(job.tickets, job.left());
+        let rank = self.order.rank(job.tickets, job.units, job.left());
         job.rank = Some(rank);
         if !self.order.is_proportional() {
             self.ranked.insert((rank, job.arrival, id));
@@ -357,18 +464,33 @@ impl RunQueue {
         true
     }
 
-    fn forget(&mut self, waiter: WaiterId) {
-        let Waiter { leaf, .. } = self.waiters.remove(waiter).expect("it waits");
-        self.economy.withdraw(leaf);
-        self.economy.leave(leaf);
-        self.economy.free(leaf);
+    /// It waits no more.
+    fn part(&mut self, id: WaiterId) {
+        let waiter = &mut self.waiters[id];
+        waiter.job = None;
+        self.economy.withdraw(waiter.leaf);
+        self.forget(id);
     }
 
-    // Who has left meanwhile has paid what was charged in advance.
-    fn charge(&mut self, waiter: WaiterId, used_ns: u64) {
-        let Some(waiter) = self.waiters.get(waiter) else {
+    /// Who waits for nothing and has paid for all that was done for it is no client any more.
+    fn forget(&mut self, id: WaiterId) {
+        let &Waiter {
+            job,
+            currency,
+            leaf,
+            out,
+            ..
+        } = &self.waiters[id];
+        if job.is_some() || out > 0 {
             return;
-        };
+        }
+        self.waiters.remove(id);
+        self.economy.leave(leaf);
+        self.economy.free(leaf);
+        self.count(currency, -1);
+    }
+
+    fn charge(&mut self, waiter: WaiterId, used_ns: u64) {
         if !self.order.is_proportional() {
             return;
         }
@@ -379,8 +501,17 @@ impl RunQueue {
             seed: u64::from(mix(self.seed, self.draws)),
             ..Bill::default()
         };
-        self.economy.charge(waiter.leaf, &bill);
+        self.economy.charge(self.waiters[waiter].leaf, &bill);
     }
+}
+
+pub(crate) fn check_quantum(ns: u64) {
+    assert!(
+        QUANTUM_NS.contains(&ns),
+        "a quantum of {ns} ns, must be between {} and {}",
+        QUANTUM_NS.start(),
+        QUANTUM_NS.end()
+    );
 }
 
 pub(crate) fn check(tickets: u32) {

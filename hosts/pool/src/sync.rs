@@ -3,8 +3,8 @@
 #[cfg(loom)]
 pub use loom::sync::{Arc, Condvar, Mutex, MutexGuard};
 #[cfg(loom)]
-pub use loom::thread::{Builder, JoinHandle};
+pub use loom::thread::{self, Builder, JoinHandle};
 #[cfg(not(loom))]
 pub use std::sync::{Arc, Condvar, Mutex, MutexGuard};
 #[cfg(not(loom))]
-pub use std::thread::{Builder, JoinHandle};
+pub use std::thread::{self, Builder, JoinHandle};

@@ -7,8 +7,19 @@ use std::ops::ControlFlow::{Break, Continue};
 use tombola_pool::{Currency, Job, Order, Outcome, Pool, Width};
 
 fn pool(width: Width) -> Pool<u64> {
+    pool_of(1, width)
+}
+
+fn pool_of(workers: usize, width: Width) -> Pool<u64> {
     let builder = Pool::builder().order(Order::Fifo).width(width);
-    builder.workers(1).jobs_max(1).build().unwrap()
+    builder.workers(workers).jobs_max(1).build().unwrap()
+}
+
+/// Of three threads and more there are too many orders: those in which a thread is interrupted twice at most.
+fn model_of_many(f: impl Fn() + Sync + Send + 'static) {
+    let mut model = loom::model::Builder::new();
+    model.preemption_bound = Some(2);
+    model.check(f);
 }
 
 /// Counts answers, of each kind.
@@ -95,5 +106,36 @@ fn who_waits_for_room_gets_it() {
         pool.submit(&job(), count.one()).unwrap();
         pool.close();
         assert_eq!(count.read(), (2, 0));
+    });
+}
+
+#[test]
+fn who_is_refused_leaves_the_room_to_the_next() {
+    model_of_many(|| {
+        let (pool, count) = (Arc::new(pool(Width::One)), Count::new());
+        let retired = pool.currency(Currency::BASE, 1).unwrap();
+        pool.retire(retired).unwrap();
+        pool.submit(&Job::new(1, |_| Break(7)), count.one())
+            .unwrap();
+        let other = pool.clone();
+        let refused = loom::thread::spawn(move || {
+            let job = Job::new(1, |_| Break(7)).currency(retired);
+            assert!(other.submit(&job, |_| ()).is_err());
+        });
+        pool.submit(&Job::new(1, |_| Break(7)), count.one())
+            .unwrap();
+        refused.join().unwrap();
+        pool.close();
+        assert_eq!(count.read(), (2, 0));
+    });
+}
+
+#[test]
+fn two_workers_answer_once() {
+    model_of_many(|| {
+        let (pool, count) = (pool_of(2, Width::All), Count::new());
+        pool.submit(&job(), count.one()).unwrap();
+        pool.close();
+        assert_eq!(count.read(), (1, 0));
     });
 }

@@ -83,7 +83,7 @@ fn every_answer_is_right_in_every_order() {
 #[test]
 fn all_workers_work_on_one_job() {
     const WORKERS: usize = 3;
-    let pool = pool(Order::Smith, Width::All, WORKERS);
+    let pool = pool(Order::Gittins, Width::All, WORKERS);
     let all = Arc::new(Barrier::new(WORKERS));
     let (answer, answers) = channel();
     // Each chunk waits until all workers are in one.
@@ -121,7 +121,7 @@ fn who_joins_is_told_and_the_work_is_done_once() {
 
 #[test]
 fn who_cancels_is_told_so_and_the_others_are_not() {
-    let pool = pool(Order::Smith, Width::All, 1);
+    let pool = pool(Order::Gittins, Width::All, 1);
     let gate = Gate::new();
     gate.shut(&pool);
     let (answer, answers) = channel();
@@ -182,7 +182,7 @@ fn a_full_queue_refuses_or_makes_wait() {
 #[test]
 fn closing_does_what_is_there_and_aborting_does_not() {
     for close in [true, false] {
-        let pool = pool(Order::Smith, Width::All, 1);
+        let pool = pool(Order::Gittins, Width::All, 1);
         let gate = Gate::new();
         gate.shut(&pool);
         let (answer, answers) = channel();
@@ -224,9 +224,134 @@ fn aborting_cancels_what_has_not_begun() {
 
 #[test]
 fn a_job_of_nothing_is_exhausted() {
-    let pool = pool(Order::Smith, Width::All, 1);
+    let pool = pool(Order::Gittins, Width::All, 1);
     let (answer, answers) = channel();
     let nothing = Job::new(0, |_| Break(1));
     pool.submit(&nothing, tell(&answer)).unwrap();
     assert_eq!(answers.recv().unwrap(), Outcome::Exhausted);
+}
+
+/// Calls what it has when it is dropped.
+struct OnDrop<F: FnMut()>(F);
+
+impl<F: FnMut()> Drop for OnDrop<F> {
+    fn drop(&mut self) {
+        (self.0)();
+    }
+}
+
+#[test]
+fn what_jobs_and_answers_own_is_dropped_without_the_lock() {
+    let pool: Arc<Pool<Arc<dyn Send + Sync>>> =
+        Arc::new(Pool::builder().workers(2).build().unwrap());
+    let owned = |pool: &Arc<Pool<_>>| {
+        let pool = Arc::downgrade(pool);
+        OnDrop(move || {
+            if let Some(pool) = pool.upgrade() {
+                let _ = pool.jobs(); // would wait for ever for a lock that is held
+            }
+        })
+    };
+    for found in [true, false] {
+        for _ in 0..50 {
+            let (of_job, of_answer) = (owned(&pool), owned(&pool));
+            let weak = Arc::downgrade(&pool);
+            let job = Job::new(4, move |_| {
+                let _ = &of_job;
+                let pool = weak.upgrade().unwrap();
+                match found {
+                    true => Break(Arc::new(owned(&pool)) as Arc<dyn Send + Sync>),
+                    false => std::panic::panic_any(owned(&pool)),
+                }
+            });
+            let (answer, answers) = channel();
+            let told = move |_| {
+                let _ = &of_answer;
+                answer.send(()).unwrap();
+            };
+            let waiting = pool.submit(&job.chunk(1), told).unwrap();
+            if found {
+                answers.recv().unwrap();
+            }
+            waiting.cancel();
+        }
+    }
+    pool.close();
+}
+
+#[test]
+fn destructors_may_panic() {
+    let pool = pool(Order::Fifo, Width::All, 1);
+    let (answer, answers) = channel();
+    let bomb = || OnDrop(|| panic!("dropped"));
+    for _ in 0..3 {
+        let (of_job, of_answer) = (bomb(), bomb());
+        let job = Job::new(1, move |_| {
+            let _ = &of_job;
+            std::panic::panic_any(bomb());
+        });
+        let told = move |_| drop(of_answer);
+        pool.submit(&job, told).unwrap();
+    }
+    pool.submit(&search(3), tell(&answer)).unwrap();
+    assert_eq!(answers.recv().unwrap(), Outcome::Found(3));
+}
+
+#[test]
+fn a_closed_pool_takes_no_more() {
+    let pool = pool(Order::Fifo, Width::All, 1);
+    let gate = Gate::new();
+    gate.shut(&pool);
+    let (answer, answers) = channel();
+    let waiting = pool.submit(&search(1), tell(&answer)).unwrap();
+    std::thread::scope(|scope| {
+        scope.spawn(|| pool.close());
+        let refused = loop {
+            match pool.try_submit(&search(2), |_| ()) {
+                Ok(early) => early.cancel(),
+                Err(refused) => break refused,
+            }
+        };
+        assert_eq!(refused, Refused::Closed);
+        assert_eq!(pool.submit(&search(2), |_| ()).err(), Some(Refused::Closed));
+        waiting.join(1, Currency::BASE, tell(&answer)).unwrap();
+        gate.open.send(()).unwrap();
+    });
+    for _ in 0..2 {
+        assert_eq!(answers.recv().unwrap(), Outcome::Found(1));
+    }
+    waiting.cancel();
+}
+
+#[test]
+fn an_answer_may_be_the_last_to_have_the_pool() {
+    let pool = Arc::new(pool(Order::Fifo, Width::All, 2));
+    let gate = Gate::new();
+    let (answer, answers) = channel();
+    let owned = pool.clone();
+    let told = move |_| {
+        drop(owned);
+        answer.send(()).unwrap();
+    };
+    pool.submit(&gate.job, told).unwrap();
+    gate.begun.recv().unwrap();
+    drop(pool);
+    gate.open.send(()).unwrap();
+    answers.recv().unwrap();
+}
+
+#[test]
+fn a_currency_of_another_pool_harms_none() {
+    let [mine, other] = [(); 2].map(|()| pool(Order::Stride, Width::All, 1));
+    let theirs = other.currency(Currency::BASE, 5).unwrap();
+    let refused = mine.submit(&search(1).currency(theirs), |_| ());
+    assert_eq!(refused.err(), Some(Refused::NoSuchCurrency));
+    let (answer, answers) = channel();
+    let own = mine.currency(Currency::BASE, 5).unwrap();
+    mine.fund(own, 7).unwrap();
+    mine.submit(&search(1).currency(own), tell(&answer))
+        .unwrap();
+    assert_eq!(answers.recv().unwrap(), Outcome::Found(1));
+    mine.close();
+    mine.retire(own).unwrap();
 }

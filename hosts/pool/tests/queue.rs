@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::ops::Range;
-use tombola_pool::queue::{Chunk, Currency, JobId, Request, RunQueue, Settled, Width};
+use tombola_pool::queue::{Chunk, Currency, JobId, Refused, Request, RunQueue, Settled, Width};
 use tombola_pool::{Order, TICKETS_DEFAULT};
 
 const QUANTUM_NS: u64 = 1_000_000;
@@ -65,20 +65,19 @@ fn a_higher_priority_preempts_between_two_chunks() {
 }
 
 #[test]
-fn smith_goes_by_tickets_for_what_is_left() {
+fn smith_goes_by_tickets_for_the_job() {
     let mut queue = queue(Order::Smith, Width::All);
     let long = submit(&mut queue, 6, 2);
-    let short = submit(&mut queue, 2, 1);
-    // 2/6 against 1/2; then 2/6 alone.
-    assert_eq!(
-        turns(&mut queue),
-        [short, short, long, long, long, long, long, long]
-    );
+    let chunk = queue.pick().unwrap();
+    queue.settle(&chunk, QUANTUM_NS, false);
+    let short = submit(&mut queue, 4, 2);
+    // 2/6, whatever was done of it, against 2/4.
+    assert_eq!(turns(&mut queue), [vec![short; 4], vec![long; 5]].concat());
 }
 
 #[test]
-fn smith_does_not_leave_a_job_that_is_nearly_done_for_a_fresh_one() {
-    let mut queue = queue(Order::Smith, Width::All);
+fn gittins_goes_by_tickets_for_what_is_left() {
+    let mut queue = queue(Order::Gittins, Width::All);
     let begun = submit(&mut queue, 10, 1);
     for _ in 0..6 {
         let chunk = queue.pick().unwrap();
@@ -86,14 +85,13 @@ fn smith_does_not_leave_a_job_that_is_nearly_done_for_a_fresh_one() {
     }
     // 1/4 against 2/10.
     let fresh = submit(&mut queue, 10, 2);
-    let turns = turns(&mut queue);
-    assert_eq!(turns[..4], [begun; 4]);
-    assert_eq!(turns[4..], [fresh; 10]);
+    let expected = [vec![begun; 4], vec![fresh; 10]].concat();
+    assert_eq!(turns(&mut queue), expected);
 }
 
 #[test]
 fn joining_adds_tickets() {
-    for order in [Order::Priority, Order::Smith] {
+    for order in [Order::Priority, Order::Smith, Order::Gittins] {
         let mut queue = queue(order, Width::All);
         let joined = submit(&mut queue, 3, 2);
         let other = submit(&mut queue, 3, 3);
@@ -103,8 +101,8 @@ fn joining_adds_tickets() {
         queue.settle(&chunk, QUANTUM_NS, false);
         assert!(!queue.leave(waiter));
         let expected = match order {
-            Order::Priority => other,
-            _ => joined, // 2/2 against 3/3, and it came first
+            Order::Gittins => joined, // 2/2 against 3/3, and it came first
+            _ => other,
         };
         assert_eq!(queue.pick().unwrap().job, expected, "{order:?}");
     }
@@ -315,6 +313,158 @@ fn a_long_chunk_is_paid_for() {
     }
     let off = slow_ns as f64 / fast_ns as f64 - 1.0;
     assert!(off.abs() < 0.001, "{slow_ns} against {fast_ns}");
+}
+
+/// One worker, the same chunk for all who are in each of two currencies of equal tickets.
+#[test]
+fn who_leaves_in_the_middle_of_a_chunk_pays_for_all_of_it() {
+    const LONG: u64 = 20;
+    let mut queue = queue(Order::Stride, Width::All);
+    let [hasty, steady] = [100, 100].map(|t| queue.currency(Currency::BASE, t).unwrap());
+    let in_currency = |currency| Request {
+        currency,
+        ..request(1 << 40, TICKETS_DEFAULT)
+    };
+    queue.submit(&in_currency(steady)).unwrap();
+    let mut leaves = queue.submit(&in_currency(hasty)).unwrap();
+    let (mut hasty_chunks, mut steady_chunks) = (0, 0);
+    for _ in 0..20_000 {
+        let chunk = queue.pick().unwrap();
+        if chunk.job == leaves.0 {
+            assert!(queue.leave(leaves.1));
+            assert_eq!(queue.retire(hasty), Err(Refused::InUse), "it is to pay yet");
+            leaves = queue.submit(&in_currency(hasty)).unwrap();
+            let settled = queue.settle(&chunk, LONG * QUANTUM_NS, false);
+            assert_eq!(settled, Settled::Gone);
+            hasty_chunks += LONG;
+        } else {
+            queue.settle(&chunk, QUANTUM_NS, false);
+            steady_chunks += 1;
+        }
+    }
+    let off = f64::from(steady_chunks) / hasty_chunks as f64 - 1.0;
+    assert!(off.abs() < 0.01, "{steady_chunks} against {hasty_chunks}");
+}
+
+/// Two workers, and one job of most tickets that only one of them may have: the rest is for the others, by their tickets.
+#[test]
+fn what_a_job_cannot_use_is_the_others_by_tickets() {
+    for order in [Order::Stride, Order::Lottery] {
+        let mut queue = queue(order, Width::One);
+        let jobs = [1000, 20, 10].map(|tickets| submit(&mut queue, 1 << 40, tickets));
+        let mut turns = BTreeMap::new();
+        let mut busy: Vec<Chunk> = Vec::new();
+        for _ in 0..60_000 {
+            while busy.len() < 2 {
+                busy.push(queue.pick().unwrap());
+            }
+            let chunk = busy.remove(0);
+            *turns.entry(chunk.job).or_insert(0) += 1;
+            queue.settle(&chunk, QUANTUM_NS, false);
+        }
+        for (job, due) in jobs.iter().zip([30_000.0, 20_000.0, 10_000.0]) {
+            let off = f64::from(turns[job]) / due - 1.0;
+            let allowed = match order {
+                Order::Stride => 0.01,
+                _ => 0.03, // three standard errors of the 10,000
+            };
+            assert!(off.abs() < allowed, "{order:?}: {turns:?}");
+        }
+    }
+}
+
+#[test]
+fn currencies_are_funded_nested_and_retired() {
+    let mut queue = queue(Order::Stride, Width::All);
+    let outer = queue.currency(Currency::BASE, 300).unwrap();
+    let inner = queue.currency(outer, 50).unwrap();
+    let in_currency = |currency| Request {
+        currency,
+        ..request(1 << 40, TICKETS_DEFAULT)
+    };
+    let [base, of_outer, of_inner] =
+        [Currency::BASE, outer, inner].map(|of| queue.submit(&in_currency(of)).unwrap());
+    let shares = |queue: &mut RunQueue| {
+        let mut turns = [0; 3];
+        for _ in 0..1200 {
+            let chunk = queue.pick().unwrap();
+            let jobs = [base.0, of_outer.0, of_inner.0];
+            turns[jobs.iter().position(|job| *job == chunk.job).unwrap()] += 1;
+            queue.settle(&chunk, QUANTUM_NS, false);
+        }
+        turns
+    };
+    // 100 : 300, of which 100 : 50.
+    assert_eq!(shares(&mut queue), [300, 600, 300]);
+    queue.fund(outer, 100).unwrap();
+    queue.fund(inner, 200).unwrap();
+    assert_eq!(shares(&mut queue), [600, 200, 400]);
+
+    assert_eq!(queue.retire(inner), Err(Refused::InUse));
+    assert!(queue.leave(of_inner.1));
+    assert_eq!(queue.retire(outer), Err(Refused::InUse));
+    queue.retire(inner).unwrap();
+    assert!(queue.leave(of_outer.1));
+    queue.retire(outer).unwrap();
+}
+
+#[test]
+fn what_cannot_be_is_refused_and_changes_nothing() {
+    let mut queue = queue(Order::Stride, Width::All);
+    let gone = queue.currency(Currency::BASE, 1).unwrap();
+    queue.retire(gone).unwrap();
+    let request = Request {
+        currency: gone,
+        ..request(1, 1)
+    };
+    assert_eq!(queue.submit(&request), Err(Refused::NoSuchCurrency));
+    assert!(queue.is_empty());
+    assert_eq!(queue.currency(gone, 1), Err(Refused::NoSuchCurrency));
+    assert_eq!(queue.fund(gone, 1), Err(Refused::NoSuchCurrency));
+    assert_eq!(queue.retire(gone), Err(Refused::NoSuchCurrency));
+    assert_eq!(queue.fund(Currency::BASE, 1), Err(Refused::Base));
+    assert_eq!(queue.retire(Currency::BASE), Err(Refused::Base));
+
+    let mut deepest = Currency::BASE;
+    let refused = loop {
+        match queue.currency(deepest, 1) {
+            Ok(made) => deepest = made,
+            Err(refused) => break refused,
+        }
+    };
+    assert_eq!(refused, Refused::TooDeep);
+    let request = Request {
+        currency: deepest,
+        ..request
+    };
+    let (job, _) = queue.submit(&request).unwrap();
+    assert_eq!(turns(&mut queue), [job]);
+    let ended = queue.join(job, 1, Currency::BASE);
+    assert_eq!(ended, Err(Refused::Ended));
+}
+
+#[test]
+fn there_is_an_end_of_places() {
+    let mut queue = queue(Order::Smith, Width::All);
+    let mut waiters = Vec::new();
+    let refused = loop {
+        match queue.submit(&request(1, 1)) {
+            Ok((_, waiter)) => waiters.push(waiter),
+            Err(refused) => break refused,
+        }
+    };
+    assert_eq!(refused, Refused::NoPlace);
+    let words = refused.to_string();
+    assert!(words.starts_with(&waiters.len().to_string()), "{words}");
+    assert_eq!(queue.len(), waiters.len());
+    assert!(queue.leave(waiters[0]));
+    submit(&mut queue, 1, 1);
+}
+
+#[test]
+#[should_panic(expected = "a quantum of 100000001 ns, must be between 1000 and 100000000")]
+fn quanta_are_checked() {
+    let _ = RunQueue::new(Order::Fifo, Width::All, 100_000_001, 1);
 }
 
 #[test]
