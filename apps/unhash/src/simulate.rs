@@ -1,7 +1,9 @@
 //! The server on a simulated clock: the pool's run queue chooses, and time is what the chosen numbers take at a given rate.
 //! So orders can be compared without noise, and on machines that are not there.
 
-use crate::stream::Asked;
+use crate::desk::LOOK;
+use crate::score::Outcome;
+use crate::stream::{Asked, Settings};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use tombola_pool::queue::{Chunk, Currency, JobId, Request, RunQueue, Settled, WaiterId};
 use tombola_pool::{Order, Width};
@@ -42,24 +44,17 @@ impl Policy {
         order: Order::Gittins,
         width: Width::All,
         chunk: 65_536,
-        look: 4_096,
+        look: LOOK,
         cache: true,
     };
 }
 
-/// Of each request, in the order in which they were made: its priority, and how long it waited, in ns.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Outcome {
-    pub waits: Vec<(u8, u64)>,
-}
-
-impl Outcome {
-    /// As the official client has it: the sum of priority times latency in us, divided by the number of requests.
-    #[must_use]
-    pub fn score(&self) -> u64 {
-        let weighted = |(priority, ns): &(u8, u64)| u64::from(*priority) * (ns / 1000);
-        self.waits.iter().map(weighted).sum::<u64>() / (self.waits.len() as u64).max(1)
-    }
+/// The part of all cores that the requests take, if repeats take nothing and an answer is half way through its range.
+#[must_use]
+pub fn load(machine: Machine, settings: &Settings) -> f64 {
+    let fresh = 1.0 - f64::from((settings.repeat_percent + 1).min(100)) / 100.0;
+    let each_s = f64::from(settings.difficulty) / 2.0 / machine.rate;
+    each_s * fresh / (settings.delay_us as f64 / 1e6) / f64::from(machine.cores)
 }
 
 /// Requests come `delay_ns` apart.
@@ -220,7 +215,7 @@ impl<'a> Server<'a> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::stream::{Glibc, Settings, requests};
+    use crate::stream::{Glibc, requests};
 
     /// Twelve would leave the ratio 0.01 to chance when there is more to do than can be done.
     const SEEDS: std::ops::Range<u32> = 1..49;
@@ -258,13 +253,5 @@ mod tests {
     fn without_a_queue_splitting_is_all_there_is_to_win() {
         let ratio = ratio(4, 65e6, 600_000_000, Policy::BEST, Policy::FIFO_ONE);
         assert!((0.24..0.27).contains(&ratio), "{ratio}");
-    }
-
-    #[test]
-    fn a_score_is_what_the_official_client_computes() {
-        let outcome = Outcome {
-            waits: vec![(1, 10_999), (3, 20_000)],
-        };
-        assert_eq!(outcome.score(), (10 + 60) / 2);
     }
 }

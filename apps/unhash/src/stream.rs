@@ -4,6 +4,7 @@
 //! the seed and answer without a single hash. So scores are taken with [`Secret`].
 
 use crate::protocol::PRIORITY_MAX;
+use rand_chacha::rand_core::{RngCore, SeedableRng};
 use std::ops::Range;
 
 /// What requests are like, in the order and the units of the official client's arguments.
@@ -36,7 +37,16 @@ impl Settings {
         total: 100,
         ..Self::FINAL
     };
-    /// With this seed.
+    /// And those of the first, in which there is next to nothing to search.
+    pub const INITIAL: Self = Self {
+        total: 20,
+        start: 1,
+        difficulty: 10,
+        repeat_percent: 0,
+        delay_us: 100_000,
+        lambda: 0.0,
+    };
+    /// Of the test half way.
     pub const MIDWAY_SEED: u32 = 3_435_245;
 }
 
@@ -100,13 +110,19 @@ pub struct Secret(rand_chacha::ChaCha20Rng);
 impl Secret {
     #[must_use]
     pub fn new(seed: [u8; 32]) -> Self {
-        Self(rand_chacha::rand_core::SeedableRng::from_seed(seed))
+        Self(SeedableRng::from_seed(seed))
+    }
+
+    /// With a seed of the system's.
+    #[must_use]
+    pub fn fresh() -> Self {
+        Self(SeedableRng::from_os_rng())
     }
 }
 
 impl Random for Secret {
     fn next(&mut self) -> u32 {
-        rand_chacha::rand_core::RngCore::next_u32(&mut self.0) >> 1
+        self.0.next_u32() >> 1
     }
 }
 

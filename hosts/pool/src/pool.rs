@@ -268,7 +268,8 @@ pub struct Pool<T: Clone + Send + 'static> {
     workers: Mutex<Vec<JoinHandle<()>>>,
 }
 
-/// Somebody who waits for a job. Dropping it changes nothing: the job is done all the same, and the answer called.
+/// Somebody who waits for a job. Dropping it changes nothing: the job is done all the same, and the answer called. A clone is the
+/// same somebody.
 pub struct Waiting<T: Clone + Send + 'static> {
     shared: Arc<Shared<T>>,
     job: JobId,
@@ -426,6 +427,15 @@ impl<T: Clone + Send + 'static> Drop for Pool<T> {
     }
 }
 
+impl<T: Clone + Send + 'static> Clone for Waiting<T> {
+    fn clone(&self) -> Self {
+        Self {
+            shared: self.shared.clone(),
+            ..*self
+        }
+    }
+}
+
 impl<T: Clone + Send + 'static> Waiting<T> {
     /// One more waits for the same job, and pays for it as well.
     pub fn join(
@@ -446,7 +456,7 @@ impl<T: Clone + Send + 'static> Waiting<T> {
     }
 
     /// Waits no more; the answer is "cancelled" if it was not called yet. Who else waits for the job goes on to.
-    pub fn cancel(self) {
+    pub fn cancel(&self) {
         let mut state = self.shared.lock();
         let mut ended = Ended::nothing();
         let is_last = state.queue.leave(self.waiter);

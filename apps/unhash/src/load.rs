@@ -1,0 +1,134 @@
+//! A client that asks as the official one does: one connection each, at a constant rate whether answers come or not.
+
+use crate::protocol::{ANSWER_BYTES, Request};
+use crate::score::Outcome;
+use crate::stream::Asked;
+use sha2::{Digest, Sha256};
+use std::fmt::{self, Display, Formatter};
+use std::io;
+use std::net::SocketAddr;
+use std::time::Duration;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpStream;
+use tokio::task::JoinSet;
+use tokio::time::{Instant, sleep_until, timeout};
+
+/// What became of a request.
+#[derive(Clone, Debug)]
+pub struct Answered {
+    pub asked: Asked,
+    /// None if there was none in time.
+    pub got: Option<u64>,
+    /// From just before the connection is made to just after it is closed.
+    pub latency: Duration,
+}
+
+impl Answered {
+    #[must_use]
+    pub fn is_right(&self) -> bool {
+        self.got == Some(self.asked.number)
+    }
+}
+
+/// As the official client says it.
+impl Display for Answered {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        let Asked {
+            number, priority, ..
+        } = self.asked;
+        let right = if self.is_right() { "ok" } else { "wrong" };
+        let got = self.got.map_or("nothing".to_owned(), |got| got.to_string());
+        let us = self.latency.as_micros();
+        write!(f, "[{right} {number} {got} {priority}] {us}")
+    }
+}
+
+/// How requests are made.
+#[derive(Clone, Copy, Debug)]
+pub struct Pace {
+    /// From one to the next.
+    pub delay: Duration,
+    /// How long an answer is waited for.
+    pub patience: Duration,
+}
+
+/// Makes all requests; `each` is told of every one that is done. In the order in which they were made.
+pub async fn run(
+    server: SocketAddr,
+    asked: &[Asked],
+    pace: Pace,
+    mut each: impl FnMut(&Answered),
+) -> Vec<Answered> {
+    let mut making = JoinSet::new();
+    let began = Instant::now();
+    for (i, asked) in asked.iter().enumerate() {
+        let (asked, due) = (asked.clone(), began + pace.delay * i as u32);
+        let request = Request {
+            digest: Sha256::digest(asked.number.to_le_bytes()).into(),
+            range: asked.range.clone(),
+            priority: asked.priority,
+        };
+        let bytes = request.to_bytes();
+        making.spawn(async move {
+            sleep_until(due).await;
+            let began = Instant::now();
+            let got = timeout(pace.patience, ask(server, &bytes)).await;
+            let answered = Answered {
+                asked,
+                got: got.ok().and_then(Result::ok),
+                latency: began.elapsed(),
+            };
+            (i, answered)
+        });
+    }
+    let mut all: Vec<Option<Answered>> = vec![None; asked.len()];
+    while let Some(done) = making.join_next().await {
+        let (i, answered) = done.expect("asking does not panic");
+        each(&answered);
+        all[i] = Some(answered);
+    }
+    all.into_iter().flatten().collect()
+}
+
+async fn ask(server: SocketAddr, request: &[u8]) -> io::Result<u64> {
+    let mut server = TcpStream::connect(server).await?;
+    server.set_nodelay(true)?;
+    server.write_all(request).await?;
+    let mut answer = [0; ANSWER_BYTES];
+    server.read_exact(&mut answer).await?;
+    Ok(u64::from_be_bytes(answer))
+}
+
+/// What the answers come to.
+#[derive(Clone, Debug)]
+pub struct Report {
+    pub outcome: Outcome,
+    pub right: usize,
+}
+
+impl Report {
+    #[must_use]
+    pub fn of(all: &[Answered]) -> Self {
+        let wait = |one: &Answered| (one.asked.priority, one.latency.as_nanos() as u64);
+        Self {
+            outcome: Outcome {
+                waits: all.iter().map(wait).collect(),
+            },
+            right: all.iter().filter(|one| one.is_right()).count(),
+        }
+    }
+
+    /// In percent.
+    #[must_use]
+    pub fn correct(&self) -> f64 {
+        self.right as f64 / self.outcome.waits.len().max(1) as f64 * 100.0
+    }
+}
+
+/// Latencies by priority, and the line that the official client ends with.
+impl Display for Report {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        write!(f, "{}", self.outcome)?;
+        writeln!(f, "Results: {:.2} {}", self.correct(), self.outcome.score())
+    }
+}

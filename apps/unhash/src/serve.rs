@@ -1,0 +1,228 @@
+//! Connections: one request each, one answer, and the end.
+//!
+//! Whatever a client sends, it gets an answer or a closed connection:
+//!
+//! | the client | gets |
+//! |---|---|
+//! | sends a request | the number, or [`NOT_FOUND`] |
+//! | sends a request and closes its half | the same |
+//! | asks for an empty, a reversed or too long a range | [`NOT_FOUND`] at once |
+//! | asks for what is not found within `time_max` | [`NOT_FOUND`] then |
+//! | sends more than a request | the answer; the rest is thrown away |
+//! | sends less, and closes, or takes longer than `read_max` | a closed connection |
+//! | resets the connection | nothing; nothing more is done for it |
+//! | waits while the server is told to stop | its answer, or [`NOT_FOUND`] after `grace` |
+
+use crate::desk::{Desk, Reply};
+use crate::protocol::{NOT_FOUND, REQUEST_BYTES, Request};
+use crate::status::{self, Status};
+use std::io;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::time::{Duration, Instant};
+use tokio::io::{AsyncReadExt, AsyncWriteExt, Interest};
+use tokio::net::{TcpListener, TcpSocket, TcpStream};
+use tokio::sync::{Semaphore, mpsc, watch};
+use tokio::task::JoinSet;
+use tokio::time::{sleep, timeout};
+use tombola_pool::Refused;
+
+/// Connections that the system keeps for us until we take them, if it may keep so many (`net.core.somaxconn`).
+const BACKLOG: u32 = 4096;
+/// When no connection can be taken, for want of file descriptors mostly, another attempt is made after so long.
+const AGAIN: Duration = Duration::from_millis(10);
+/// How long and for how much a client that was answered is listened to: to close with something unread would take the answer back.
+const LINGER: Duration = Duration::from_secs(1);
+const LINGER_BYTES: usize = 1 << 16;
+
+#[derive(Clone, Copy, Debug)]
+pub struct Patience {
+    /// How long a client may take to send its request.
+    pub read_max: Duration,
+    /// How long a request may take.
+    pub time_max: Duration,
+    /// How long those that are being served may take when the server stops.
+    pub grace: Duration,
+}
+
+pub struct Server {
+    desk: Desk,
+    patience: Patience,
+    /// Places at the desk: who finds none waits for one.
+    places: Semaphore,
+    began: Instant,
+    connections: AtomicU64,
+    answered: AtomicU64,
+    in_vain: AtomicU64,
+    gone: AtomicU64,
+}
+
+/// Listens where it is told; port 0 is any that is free.
+pub fn listen(address: SocketAddr) -> io::Result<TcpListener> {
+    let socket = match address {
+        SocketAddr::V4(_) => TcpSocket::new_v4()?,
+        SocketAddr::V6(_) => TcpSocket::new_v6()?,
+    };
+    socket.set_reuseaddr(true)?;
+    socket.bind(address)?;
+    socket.listen(BACKLOG)
+}
+
+impl Server {
+    #[must_use]
+    pub fn new(desk: Desk, patience: Patience) -> Self {
+        Self {
+            places: Semaphore::new(desk.settings().jobs_max.min(Semaphore::MAX_PERMITS)),
+            desk,
+            patience,
+            began: Instant::now(),
+            connections: AtomicU64::new(0),
+            answered: AtomicU64::new(0),
+            in_vain: AtomicU64::new(0),
+            gone: AtomicU64::new(0),
+        }
+    }
+
+    /// Serves until it is told to stop, or nobody is left to tell it. Then nothing new is taken; whoever has sent its request is
+    /// answered, in vain after the grace or when told to stop once more.
+    pub async fn run(
+        self: Arc<Self>,
+        listener: TcpListener,
+        status: Option<TcpListener>,
+        mut stop: mpsc::Receiver<()>,
+    ) {
+        let (stopping, stopped) = watch::channel(false);
+        let status = status.map(|status| tokio::spawn(self.clone().report(status)));
+        let mut clients = JoinSet::new();
+        loop {
+            tokio::select! {
+                _ = stop.recv() => break,
+                Some(_) = clients.join_next() => {}
+                taken = listener.accept() => match taken {
+                    Ok((client, _)) => {
+                        clients.spawn(self.clone().attend(client, stopped.clone()));
+                    }
+                    Err(error) => {
+                        eprintln!("unhash: cannot take a connection: {error}");
+                        sleep(AGAIN).await;
+                    }
+                },
+            }
+        }
+        drop(listener);
+        stopping.send_replace(true);
+        let all_answered = async { while clients.join_next().await.is_some() {} };
+        tokio::select! {
+            () = all_answered => {}
+            () = sleep(self.patience.grace) => {}
+            Some(()) = stop.recv() => {}
+        }
+        self.desk.close();
+        while clients.join_next().await.is_some() {}
+        status.inspect(|status| status.abort());
+    }
+
+    async fn attend(self: Arc<Self>, client: TcpStream, mut stopped: watch::Receiver<bool>) {
+        self.connections.fetch_add(1, Relaxed);
+        let stopped = async move {
+            // It fails when there is nobody left to stop us.
+            let _ = stopped.wait_for(|stopped| *stopped).await;
+        };
+        // An error here is the client's: it has gone.
+        let _ = self.converse(client, stopped).await;
+        self.connections.fetch_sub(1, Relaxed);
+    }
+
+    async fn converse(
+        &self,
+        mut client: TcpStream,
+        stopped: impl Future<Output = ()>,
+    ) -> io::Result<()> {
+        client.set_nodelay(true)?;
+        let mut bytes = [0; REQUEST_BYTES];
+        tokio::select! {
+            read = timeout(self.patience.read_max, client.read_exact(&mut bytes)) => read??,
+            () = stopped => return Ok(()),
+        };
+        let request = Request::from_bytes(&bytes);
+        let answer = tokio::select! {
+            answer = timeout(self.patience.time_max, self.answer(&request)) => {
+                answer.unwrap_or(NOT_FOUND)
+            }
+            error = client.ready(Interest::ERROR) => {
+                self.gone.fetch_add(1, Relaxed);
+                error?;
+                return Ok(());
+            }
+        };
+        match answer {
+            NOT_FOUND => self.in_vain.fetch_add(1, Relaxed),
+            _ => self.answered.fetch_add(1, Relaxed),
+        };
+        client.write_all(&answer.to_be_bytes()).await?;
+        client.shutdown().await?;
+        let unread = async {
+            let mut rest = [0; 1024];
+            let mut bytes = 0;
+            while bytes < LINGER_BYTES {
+                match client.read(&mut rest).await? {
+                    0 => break,
+                    more => bytes += more,
+                }
+            }
+            io::Result::Ok(())
+        };
+        timeout(LINGER, unread).await?
+    }
+
+    async fn answer(&self, request: &Request) -> u64 {
+        let _place = self.places.acquire().await;
+        match self.desk.ask(request) {
+            Ok(Reply::Now(number)) => number,
+            Ok(Reply::Later(mut later)) => later.answer().await,
+            // There are no more jobs than places.
+            Err(Refused::Closed) => NOT_FOUND,
+            Err(refused) => {
+                eprintln!("unhash: a request is answered as if in vain: {refused}");
+                NOT_FOUND
+            }
+        }
+    }
+
+    /// To whoever connects, what the server is about.
+    async fn report(self: Arc<Self>, listener: TcpListener) {
+        loop {
+            match listener.accept().await {
+                Ok((client, _)) => {
+                    let server = self.clone();
+                    tokio::spawn(async move { status::send(client, &server.status().await).await });
+                }
+                Err(_) => sleep(AGAIN).await,
+            }
+        }
+    }
+
+    async fn status(&self) -> Status {
+        let (began, before) = (Instant::now(), self.desk.counts().tried);
+        sleep(status::SAMPLE).await;
+        let counts = self.desk.counts();
+        let tried = (counts.tried - before) as f64;
+        let settings = self.desk.settings();
+        Status {
+            seconds: self.began.elapsed().as_secs(),
+            workers: settings.workers,
+            order: settings.order.name().to_owned(),
+            connections: self.connections.load(Relaxed),
+            jobs: self.desk.jobs(),
+            tried_each_second: (tried / began.elapsed().as_secs_f64()) as u64,
+            tried: counts.tried,
+            answered: self.answered.load(Relaxed),
+            remembered: counts.remembered,
+            joined: counts.joined,
+            in_vain: self.in_vain.load(Relaxed),
+            gone: self.gone.load(Relaxed),
+            in_work: self.desk.progress(status::JOBS_SHOWN),
+        }
+    }
+}
