@@ -39,6 +39,10 @@ pub const EXPERIMENTS: &[Experiment] = &[
     experiments::error_by_window::ERROR_BY_WINDOW,
     experiments::cost::COST,
     experiments::cost_economy::COST_ECONOMY,
+    experiments::unhash::THREADS,
+    experiments::unhash::ORDER,
+    experiments::unhash::PROCESSES,
+    experiments::unhash::CACHE,
 ];
 
 pub fn find(name: &str) -> Option<&'static Experiment> {

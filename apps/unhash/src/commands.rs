@@ -7,10 +7,13 @@ use crate::load::{self, Pace, Report};
 use crate::serve::{Patience, Server, listen};
 use crate::simulate::{self, Machine, Policy};
 use crate::status;
-use crate::stream::{self, Asked, Glibc, Secret};
+use crate::stream::{self, Asked, Glibc, Random, Secret};
 use anyhow::{Context, Result, ensure};
 use clap::{Args, Parser, Subcommand, ValueEnum};
-use std::io::{self, IsTerminal};
+use serde::Serialize;
+use std::collections::BTreeMap;
+use std::fmt::Display;
+use std::io::{self, ErrorKind, IsTerminal, Write};
 use std::net::SocketAddr;
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -48,8 +51,12 @@ enum Command {
         #[arg(long)]
         json: bool,
     },
-    /// The ways to search that there are, and which this CPU can do
-    Kernels,
+    /// The ways to search that there are, and what one core does with each
+    Kernels {
+        /// As JSON: million hashes a second
+        #[arg(long)]
+        json: bool,
+    },
     #[command(hide = true)]
     Search {
         #[arg(long)]
@@ -65,10 +72,7 @@ pub fn run() -> ExitCode {
         Command::Load(load) => load.run(),
         Command::Simulate(simulate) => simulate.run(),
         Command::Status { address, json } => say_status(address, json),
-        Command::Kernels => {
-            kernels();
-            Ok(ExitCode::SUCCESS)
-        }
+        Command::Kernels { json } => say_kernels(json),
         Command::Search { kernel } => engine::search(kernel, io::stdin(), io::stdout())
             .context("cannot talk with the server")
             .map(|()| ExitCode::SUCCESS),
@@ -79,15 +83,42 @@ pub fn run() -> ExitCode {
     })
 }
 
-fn kernels() {
-    for kernel in Kernel::ALL {
-        let said = match kernel {
-            _ if kernel == Kernel::best() => "available, the fastest",
-            _ if kernel.is_available() => "available",
-            _ => "this CPU lacks the instructions",
-        };
-        println!("{kernel:10}{said}");
+/// Whoever reads it may have seen enough and gone.
+fn say(text: impl Display) -> Result<()> {
+    match writeln!(io::stdout(), "{text}") {
+        Err(error) if error.kind() == ErrorKind::BrokenPipe => Ok(()),
+        said => said.context("cannot write"),
     }
+}
+
+fn say_json(what: &impl Serialize) -> Result<()> {
+    say(serde_json::to_string_pretty(what)?)
+}
+
+fn say_kernels(json: bool) -> Result<ExitCode> {
+    let available = Kernel::ALL
+        .into_iter()
+        .filter(|kernel| kernel.is_available());
+    let rates: BTreeMap<&str, f64> = available
+        .map(|kernel| (kernel.name(), kernel.rate() / 1e6))
+        .collect();
+    if json {
+        say_json(&rates)?;
+        return Ok(ExitCode::SUCCESS);
+    }
+    for kernel in Kernel::ALL {
+        let what = match rates.get(kernel.name()) {
+            Some(rate) => format!("{rate:8.1} million hashes a second"),
+            None => "this CPU lacks the instructions".to_owned(),
+        };
+        let default = if kernel == Kernel::best() {
+            ", the default"
+        } else {
+            ""
+        };
+        say(format_args!("{kernel:10}{what}{default}"))?;
+    }
+    Ok(ExitCode::SUCCESS)
 }
 
 fn say_status(address: SocketAddr, json: bool) -> Result<ExitCode> {
@@ -95,8 +126,8 @@ fn say_status(address: SocketAddr, json: bool) -> Result<ExitCode> {
         format!("nothing at {address} says what it does; was it started with --status {address}?")
     })?;
     match json {
-        true => println!("{}", serde_json::to_string_pretty(&status)?),
-        false => print!("{status}"),
+        true => say_json(&status)?,
+        false => say(status)?,
     }
     Ok(ExitCode::SUCCESS)
 }
@@ -219,9 +250,9 @@ impl Serve {
             let status = self.status.map(bind).transpose()?;
             let stop = signals().context("cannot wait for signals")?;
             let desk = Desk::open(settings, engine).context("cannot start the workers")?;
-            println!("listening on {}", listener.local_addr()?);
+            say(format_args!("listening on {}", listener.local_addr()?))?;
             if let Some(status) = &status {
-                println!("status on {}", status.local_addr()?);
+                say(format_args!("status on {}", status.local_addr()?))?;
             }
             let what = if self.processes {
                 "processes"
@@ -292,6 +323,9 @@ struct Stream {
     /// Of the distribution of priorities; 0: all have priority 1
     #[arg(long)]
     lambda: Option<f64>,
+    /// The same requests in ranges so many times smaller
+    #[arg(long, value_name = "TIMES", default_value_t = 1, value_parser = clap::value_parser!(u64).range(1..=1_000_000))]
+    smaller: u64,
 }
 
 impl Stream {
@@ -323,6 +357,22 @@ impl Stream {
         );
         Ok(settings)
     }
+
+    /// What the requests are like when they have been made smaller.
+    fn as_made(&self, settings: &stream::Settings) -> stream::Settings {
+        let difficulty = u64::from(settings.difficulty).div_ceil(self.smaller);
+        stream::Settings {
+            difficulty: u32::try_from(difficulty).expect("it is smaller"),
+            ..*settings
+        }
+    }
+
+    fn requests(&self, settings: &stream::Settings, random: &mut impl Random) -> Vec<Asked> {
+        let all = stream::requests(settings, random);
+        all.iter()
+            .map(|asked| asked.smaller(self.smaller))
+            .collect()
+    }
 }
 
 #[derive(Args)]
@@ -340,16 +390,19 @@ struct Load {
     #[arg(long, value_name = "SECONDS", default_value = "600", value_parser = seconds)]
     patience: Duration,
     /// Say each answer when it comes: whether it is right, what was sought and found, the priority, and us
-    #[arg(long)]
+    #[arg(long, conflicts_with = "json")]
     each: bool,
+    /// As JSON
+    #[arg(long)]
+    json: bool,
 }
 
 impl Load {
     fn run(self) -> Result<ExitCode> {
         let settings = self.stream.settings()?;
         let asked = match self.seed {
-            Some(seed) => stream::requests(&settings, &mut Glibc::new(seed)),
-            None => stream::requests(&settings, &mut Secret::fresh()),
+            Some(seed) => self.stream.requests(&settings, &mut Glibc::new(seed)),
+            None => self.stream.requests(&settings, &mut Secret::fresh()),
         };
         let _ = rlimit::increase_nofile_limit(u64::MAX);
         let pace = Pace {
@@ -362,7 +415,8 @@ impl Load {
         let all = runtime.block_on(load::run(self.server, &asked, pace, |answered| {
             done += 1;
             if self.each {
-                println!("{answered}");
+                // What matters is the score.
+                let _ = say(answered);
             } else if shows {
                 eprint!("\r{done} of {} answered", asked.len());
             }
@@ -376,7 +430,10 @@ impl Load {
             self.server
         );
         let report = Report::of(&all);
-        print!("{report}");
+        match self.json {
+            true => say_json(&report.summary())?,
+            false => say(&report)?,
+        }
         Ok(ExitCode::from(u8::from(report.right < all.len())))
     }
 }
@@ -400,14 +457,37 @@ struct Simulate {
     /// Nothing is remembered, and equal requests are worked on apart
     #[arg(long)]
     no_cache: bool,
-    /// How many streams, the official ones for seeds from 1 on; scores are their means
+    /// Requests come so fast that they take this part of all cores, whatever delay is given
+    #[arg(long)]
+    load: Option<f64>,
+    /// The official client's requests for this seed
+    #[arg(long, default_value_t = 1)]
+    seed: u32,
+    /// And for those after it, so many in all; scores are their means
     #[arg(long, value_name = "N", default_value = "12", value_parser = clap::value_parser!(u32).range(1..=10_000))]
     streams: u32,
+    /// As JSON
+    #[arg(long)]
+    json: bool,
+}
+
+/// What an order comes to.
+#[derive(Serialize)]
+struct Simulated {
+    order: &'static str,
+    width: &'static str,
+    /// 0: whole ranges.
+    chunk: u64,
+    load: f64,
+    delay_us: u64,
+    score: f64,
+    /// Of the first.
+    ratio: f64,
 }
 
 impl Simulate {
     fn run(self) -> Result<ExitCode> {
-        let settings = self.stream.settings()?;
+        let mut settings = self.stream.settings()?;
         ensure!(
             self.rate.is_finite() && self.rate > 0.0,
             "a core of {} million hashes a second does nothing",
@@ -418,37 +498,89 @@ impl Simulate {
             rate: self.rate * 1e6,
             overhead_ns: self.overhead * 1000,
         };
-        let streams =
-            (1..=self.streams).map(|seed| stream::requests(&settings, &mut Glibc::new(seed)));
-        let streams: Vec<Vec<Asked>> = streams.collect();
-        let score = |policy| {
-            let of =
-                |asked| simulate::run(machine, policy, asked, settings.delay_us * 1000).score();
-            streams.iter().map(|asked| of(asked) as f64).sum::<f64>() / streams.len() as f64
-        };
-        let first = Policy {
-            cache: !self.no_cache,
-            ..Policy::FIFO_ONE
-        };
-        let of_first = score(first);
-        println!("load {:.2}", simulate::load(machine, &settings));
-        println!("order     width         score     ratio");
-        println!(
-            "{:10}{:8}{of_first:>11.0}{:>10.3}  whole ranges",
-            "fifo", "one", 1.0
-        );
-        for (name, width) in [("one", Width::One), ("all", Width::All)] {
-            for order in Order::ALL {
-                let score = score(Policy {
-                    order,
-                    width,
-                    chunk: self.chunk,
-                    cache: !self.no_cache,
-                    ..Policy::BEST
-                });
-                println!("{order:10}{name:8}{score:>11.0}{:>10.3}", score / of_first);
-            }
+        if let Some(load) = self.load {
+            ensure!(
+                load.is_finite() && load > 0.0,
+                "the load is {load}, must be more than 0"
+            );
+            settings.delay_us = simulate::delay_us(machine, &self.stream.as_made(&settings), load);
+        }
+        let simulated = self.all(machine, &settings);
+        if self.json {
+            say_json(&simulated)?;
+            return Ok(ExitCode::SUCCESS);
+        }
+        say(format_args!("load {:.2}", simulated[0].load))?;
+        say("order     width         score     ratio")?;
+        for row in simulated {
+            let whole = if row.chunk == 0 { "  whole ranges" } else { "" };
+            let Simulated {
+                order,
+                width,
+                score,
+                ratio,
+                ..
+            } = row;
+            say(format_args!(
+                "{order:10}{width:8}{score:>11.0}{ratio:>10.3}{whole}"
+            ))?;
         }
         Ok(ExitCode::SUCCESS)
+    }
+
+    /// The challenge's first servers, then all others.
+    fn all(&self, machine: Machine, settings: &stream::Settings) -> Vec<Simulated> {
+        let streams: Vec<Vec<Asked>> = (0..self.streams)
+            .map(|n| Glibc::new(self.seed.wrapping_add(n)))
+            .map(|mut random| self.stream.requests(settings, &mut random))
+            .collect();
+        let widths = [("one", Width::One), ("all", Width::All)];
+        let of_width = |(name, width)| {
+            let of = move |order| {
+                (
+                    name,
+                    Policy {
+                        order,
+                        width,
+                        chunk: self.chunk,
+                        ..Policy::BEST
+                    },
+                )
+            };
+            Order::ALL.into_iter().map(of)
+        };
+        let first = [("one", Policy::FIFO_ONE)].into_iter();
+        let policies = first.chain(widths.into_iter().flat_map(of_width));
+        let score = |policy: Policy| {
+            let policy = Policy {
+                cache: !self.no_cache,
+                ..policy
+            };
+            let of = |asked: &Vec<Asked>| {
+                simulate::run(machine, policy, asked, settings.delay_us * 1000).score()
+            };
+            streams.iter().map(|asked| of(asked) as f64).sum::<f64>() / streams.len() as f64
+        };
+        let load = simulate::load(machine, &self.stream.as_made(settings));
+        let mut all: Vec<Simulated> = thread::scope(|scope| {
+            let score = &score;
+            let begun: Vec<_> = policies
+                .map(|(width, policy)| (width, policy, scope.spawn(move || score(policy))))
+                .collect();
+            let done = begun.into_iter().map(|(width, policy, score)| Simulated {
+                order: policy.order.name(),
+                width,
+                chunk: policy.chunk,
+                load,
+                delay_us: settings.delay_us,
+                score: score.join().expect("a simulation does not panic"),
+                ratio: 1.0,
+            });
+            done.collect()
+        });
+        let of_first = all[0].score;
+        all.iter_mut()
+            .for_each(|row| row.ratio = row.score / of_first);
+        all
     }
 }

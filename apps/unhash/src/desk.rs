@@ -227,7 +227,7 @@ impl Desk {
         })
     }
 
-    /// Never waits. What cannot be found is answered with [`NOT_FOUND`]. Refused if there are too many jobs, or the desk is closed.
+    /// Never waits. What cannot be found is answered with [`NOT_FOUND`]. Refused if there are too many jobs, or it is closed.
     pub fn ask(&self, request: &Request) -> Result<Reply, Refused> {
         if !(1..=self.settings.range_max).contains(&request.units()) {
             return Ok(Reply::Now(NOT_FOUND));

@@ -1,8 +1,9 @@
 //! A client that asks as the official one does: one connection each, at a constant rate whether answers come or not.
 
 use crate::protocol::{ANSWER_BYTES, Request};
-use crate::score::Outcome;
+use crate::score::{Outcome, percentile};
 use crate::stream::Asked;
+use serde::Serialize;
 use sha2::{Digest, Sha256};
 use std::fmt::{self, Display, Formatter};
 use std::io;
@@ -118,6 +119,24 @@ impl Report {
         }
     }
 
+    #[must_use]
+    pub fn summary(&self) -> Summary {
+        let of = |(priority, latencies): (u8, Vec<u64>)| Latencies {
+            priority,
+            requests: latencies.len(),
+            p50_ns: percentile(&latencies, 50.0),
+            p90_ns: percentile(&latencies, 90.0),
+            p99_ns: percentile(&latencies, 99.0),
+            max_ns: percentile(&latencies, 100.0),
+        };
+        Summary {
+            requests: self.outcome.waits.len(),
+            right: self.right,
+            score: self.outcome.score(),
+            latencies: self.outcome.by_priority().into_iter().map(of).collect(),
+        }
+    }
+
     /// In percent.
     #[must_use]
     pub fn correct(&self) -> f64 {
@@ -125,10 +144,40 @@ impl Report {
     }
 }
 
+/// A report, for programs.
+#[derive(Clone, Debug, Serialize)]
+pub struct Summary {
+    pub requests: usize,
+    pub right: usize,
+    pub score: u64,
+    pub latencies: Vec<Latencies>,
+}
+
+/// Of the requests of a priority.
+#[derive(Clone, Debug, Serialize)]
+pub struct Latencies {
+    pub priority: u8,
+    pub requests: usize,
+    pub p50_ns: u64,
+    pub p90_ns: u64,
+    pub p99_ns: u64,
+    pub max_ns: u64,
+}
+
 /// Latencies by priority, and the line that the official client ends with.
 impl Display for Report {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
-        write!(f, "{}", self.outcome)?;
-        writeln!(f, "Results: {:.2} {}", self.correct(), self.outcome.score())
+        writeln!(
+            f,
+            "priority  requests      p50 ms      p90 ms      p99 ms      max ms"
+        )?;
+        for of in self.summary().latencies {
+            write!(f, "{:8}  {:8}", of.priority, of.requests)?;
+            for ns in [of.p50_ns, of.p90_ns, of.p99_ns, of.max_ns] {
+                write!(f, "{:>12.3}", ns as f64 / 1e6)?;
+            }
+            writeln!(f)?;
+        }
+        write!(f, "Results: {:.2} {}", self.correct(), self.outcome.score())
     }
 }

@@ -1,7 +1,6 @@
 //! How long requests waited, and what that comes to.
 
 use std::collections::BTreeMap;
-use std::fmt::{self, Display, Formatter};
 
 /// Of each request, in the order in which they were made: its priority, and how long it waited, in ns.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -38,26 +37,6 @@ impl Outcome {
 pub fn percentile(sorted: &[u64], percent: f64) -> u64 {
     let rank = (sorted.len() as f64 * percent / 100.0).ceil() as usize;
     sorted[rank.clamp(1, sorted.len()) - 1]
-}
-
-const PERCENTILES: [f64; 4] = [50.0, 90.0, 99.0, 100.0];
-
-impl Display for Outcome {
-    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
-        writeln!(
-            f,
-            "priority  requests      p50 ms      p90 ms      p99 ms      max ms"
-        )?;
-        for (priority, latencies) in self.by_priority() {
-            write!(f, "{priority:8}  {:8}", latencies.len())?;
-            for percent in PERCENTILES {
-                let ms = percentile(&latencies, percent) as f64 / 1e6;
-                write!(f, "{ms:>12.3}")?;
-            }
-            writeln!(f)?;
-        }
-        Ok(())
-    }
 }
 
 #[cfg(test)]

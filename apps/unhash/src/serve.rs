@@ -32,7 +32,7 @@ use tombola_pool::Refused;
 const BACKLOG: u32 = 4096;
 /// When no connection can be taken, for want of file descriptors mostly, another attempt is made after so long.
 const AGAIN: Duration = Duration::from_millis(10);
-/// How long and for how much a client that was answered is listened to: to close with something unread would take the answer back.
+/// How long and for how much a client that was answered is listened to: closing with something unread takes the answer back.
 const LINGER: Duration = Duration::from_secs(1);
 const LINGER_BYTES: usize = 1 << 16;
 

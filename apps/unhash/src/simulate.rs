@@ -52,9 +52,19 @@ impl Policy {
 /// The part of all cores that the requests take, if repeats take nothing and an answer is half way through its range.
 #[must_use]
 pub fn load(machine: Machine, settings: &Settings) -> f64 {
+    work_s(machine, settings) / (settings.delay_us as f64 / 1e6)
+}
+
+/// The delay in us with which they take that part.
+#[must_use]
+pub fn delay_us(machine: Machine, settings: &Settings, load: f64) -> u64 {
+    (work_s(machine, settings) / load * 1e6) as u64
+}
+
+/// What all cores together take for a request.
+fn work_s(machine: Machine, settings: &Settings) -> f64 {
     let fresh = 1.0 - f64::from((settings.repeat_percent + 1).min(100)) / 100.0;
-    let each_s = f64::from(settings.difficulty) / 2.0 / machine.rate;
-    each_s * fresh / (settings.delay_us as f64 / 1e6) / f64::from(machine.cores)
+    fresh * f64::from(settings.difficulty) / 2.0 / machine.rate / f64::from(machine.cores)
 }
 
 /// Requests come `delay_ns` apart.
@@ -247,6 +257,22 @@ mod tests {
     fn the_best_order_on_four_cores_that_are_overloaded() {
         let ratio = ratio(4, 65e6, 40_000_000, Policy::BEST, Policy::FIFO_ONE);
         assert!(ratio <= 0.72, "{ratio}");
+    }
+
+    #[test]
+    fn a_load_is_what_its_delay_gives() {
+        let machine = Machine {
+            cores: 2,
+            rate: 12e6,
+            overhead_ns: 0,
+        };
+        // 0.79 x 15 million of 24 million a second, of 0.6 s.
+        assert!((load(machine, &Settings::FINAL) - 0.823).abs() < 0.001);
+        let settings = Settings {
+            delay_us: delay_us(machine, &Settings::FINAL, 0.5),
+            ..Settings::FINAL
+        };
+        assert!((load(machine, &settings) - 0.5).abs() < 1e-4);
     }
 
     #[test]

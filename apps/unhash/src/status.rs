@@ -68,7 +68,7 @@ impl Display for Status {
             million(self.tried_each_second),
             million(self.tried)
         )?;
-        writeln!(
+        write!(
             f,
             "{} connections, {} jobs; {} answered ({} from the cache, {} joined), {} in vain, {} gone",
             self.connections,
@@ -81,10 +81,10 @@ impl Display for Status {
         )?;
         for job in &self.in_work {
             let units = job.range.end - job.range.start;
-            writeln!(
+            write!(
                 f,
-                "{}  priority {:3}  {:5.1} % of {units} tried, from {}",
-                &job.digest[..16],
+                "\n{:.16}  priority {:3}  {:5.1} % of {units} tried, from {}",
+                job.digest,
                 job.priority,
                 job.tried as f64 / units as f64 * 100.0,
                 job.range.start

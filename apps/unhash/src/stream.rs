@@ -58,6 +58,19 @@ pub struct Asked {
     pub priority: u8,
 }
 
+impl Asked {
+    /// The same in a range that has so many times fewer numbers, with what is sought at the same place of it.
+    #[must_use]
+    pub fn smaller(&self, times: u64) -> Self {
+        let Range { start, end } = self.range;
+        Self {
+            number: start + (self.number - start) / times,
+            range: start..start + (end - start).div_ceil(times),
+            ..*self
+        }
+    }
+}
+
 /// Numbers from 0 to 2^31 - 1.
 pub trait Random {
     fn next(&mut self) -> u32;
@@ -226,6 +239,23 @@ mod tests {
             assert!(asked.range.contains(&asked.number));
             assert_eq!(asked.range.end - asked.range.start, 30_000_000);
         }
+    }
+
+    #[test]
+    fn what_is_sought_is_in_a_smaller_range_too() {
+        let asked = |number| Asked {
+            number,
+            range: 100..200,
+            priority: 3,
+        };
+        let smaller = |number, times| {
+            let smaller = asked(number).smaller(times);
+            (smaller.number, smaller.range, smaller.priority)
+        };
+        assert_eq!(smaller(150, 5), (110, 100..120, 3));
+        assert_eq!(smaller(199, 7), (114, 100..115, 3));
+        assert_eq!(smaller(199, 1000), (100, 100..101, 3));
+        assert_eq!(asked(170).smaller(1), asked(170));
     }
 
     #[test]

@@ -11,6 +11,7 @@ pub mod rate;
 pub mod relative;
 pub mod reservation;
 pub mod short_run;
+pub mod unhash;
 
 use crate::plan::{Course, Plan, Scheduler};
 use crate::result::Row;

@@ -39,6 +39,7 @@ use fold::{IV, majority, sum_a};
 use std::fmt::{self, Display, Formatter};
 use std::ops::Range;
 use std::str::FromStr;
+use std::time::Instant;
 
 /// A digest, and what of it is computed once.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -180,6 +181,19 @@ impl Kernel {
             rest.start = number + 1;
         }
         None
+    }
+
+    /// Hashes a second of one core: the best of some short runs.
+    #[must_use]
+    pub fn rate(self) -> f64 {
+        const NUMBERS: u64 = 1_000_000;
+        let nowhere = Target::new([7; 32]);
+        let run = |_| {
+            let began = Instant::now();
+            assert_eq!(self.search(&nowhere, 0..NUMBERS), None);
+            NUMBERS as f64 / began.elapsed().as_secs_f64()
+        };
+        (0..10).map(run).fold(0.0, f64::max)
     }
 
     /// How far in is the first number whose a after round 56 is the target's?
