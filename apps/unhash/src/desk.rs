@@ -3,21 +3,21 @@
 use crate::engine::Engine;
 use crate::kernel::Target;
 use crate::protocol::{NOT_FOUND, Request};
+use crate::say::warn;
 use lru::LruCache;
 use serde::{Deserialize, Serialize};
 use std::cmp::Reverse;
 use std::collections::HashMap;
 use std::fmt::Write;
 use std::io;
-use std::num::NonZeroUsize;
 use std::ops::{ControlFlow, Range};
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, MutexGuard};
 use tokio::sync::oneshot;
-use tombola_pool::{Currency, Job, Order, Outcome, Pool, QUANTUM_NS, Refused, Waiting, Width};
+use tombola_pool::{
+    Currency, Job, Order, Outcome, Over, Pool, QUANTUM_NS, Refused, Waiting, Width,
+};
 
-/// After how many numbers a worker sees that another has found what both look for.
-pub const LOOK: u64 = 4_096;
 /// What a number takes, about: only to charge chunks in advance.
 const NS_EACH: u64 = 10;
 
@@ -41,8 +41,7 @@ pub struct Desk {
     settings: Settings,
     shared: Arc<Shared>,
     pool: Pool<u64>,
-    /// So many there were.
-    jobs: AtomicU64,
+    asked: AtomicU64,
 }
 
 struct Shared {
@@ -62,14 +61,22 @@ impl Shared {
 
 /// What is known, and what is being worked on. Its lock may be held while the pool's is taken, not the other way.
 struct Book {
-    answers: Option<LruCache<[u8; 32], u64>>,
+    answers: LruCache<[u8; 32], u64>,
+    answers_max: usize,
     in_work: HashMap<Wanted, InWork>,
 }
 
 impl Book {
     fn answer(&mut self, wanted: &Wanted) -> Option<u64> {
-        let number = *self.answers.as_mut()?.get(&wanted.digest)?;
+        let number = *self.answers.get(&wanted.digest)?;
         wanted.range.contains(&number).then_some(number)
+    }
+
+    fn remember(&mut self, digest: [u8; 32], number: u64) {
+        self.answers.put(digest, number);
+        if self.answers.len() > self.answers_max {
+            self.answers.pop_lru();
+        }
     }
 }
 
@@ -96,30 +103,24 @@ struct Search {
     wanted: Wanted,
     target: Target,
     tried: Arc<AtomicU64>,
-    is_found: AtomicBool,
 }
 
 impl Search {
-    fn chunk(&self, units: Range<u64>) -> ControlFlow<u64> {
+    fn chunk(&self, units: Range<u64>, over: &Over) -> ControlFlow<u64> {
         let Wanted { digest, range, .. } = &self.wanted;
+        let engine = &self.shared.engine;
         let end = range.start + units.end;
         let mut next = range.start + units.start;
-        while next < end && !self.is_found.load(Relaxed) {
-            let part = next..end.min(next.saturating_add(LOOK));
+        while next < end && !over.is_set() {
+            let part = next..end.min(next.saturating_add(engine.look()));
             next = part.end;
-            let found = self
-                .shared
-                .engine
-                .search(&self.target, digest, part.clone());
+            let found = engine.search(&self.target, digest, part.clone());
             let last = found.unwrap_or(part.end - 1);
             let tried = last + 1 - part.start;
             self.tried.fetch_add(tried, Relaxed);
             self.shared.tried.fetch_add(tried, Relaxed);
             if let Some(number) = found {
-                self.is_found.store(true, Relaxed);
-                if let Some(answers) = &mut self.shared.book().answers {
-                    answers.put(*digest, number);
-                }
+                self.shared.book().remember(*digest, number);
                 return ControlFlow::Break(number);
             }
         }
@@ -170,7 +171,9 @@ fn answer() -> (impl FnOnce(Outcome<u64>), oneshot::Receiver<u64>) {
             Outcome::Found(number) => number,
             Outcome::Exhausted | Outcome::Cancelled => NOT_FOUND,
             Outcome::Panicked(words) => {
-                eprintln!("unhash: a search has failed, and is answered as if in vain: {words}");
+                warn(format_args!(
+                    "a search has failed, and is answered as if in vain: {words}"
+                ));
                 NOT_FOUND
             }
         };
@@ -215,7 +218,8 @@ impl Desk {
             shared: Arc::new(Shared {
                 engine,
                 book: Mutex::new(Book {
-                    answers: NonZeroUsize::new(settings.cache).map(LruCache::new),
+                    answers: LruCache::unbounded(),
+                    answers_max: settings.cache,
                     in_work: HashMap::new(),
                 }),
                 tried: AtomicU64::new(0),
@@ -223,44 +227,32 @@ impl Desk {
                 joined: AtomicU64::new(0),
             }),
             pool: pool.build()?,
-            jobs: AtomicU64::new(0),
+            asked: AtomicU64::new(0),
         })
     }
 
-    /// Never waits. What cannot be found is answered with [`NOT_FOUND`]. Refused if there are too many jobs, or it is closed.
-    pub fn ask(&self, request: &Request) -> Result<Reply, Refused> {
+    /// The answer, if it needs no work: it is remembered, or cannot be found.
+    #[must_use]
+    pub fn known(&self, request: &Request) -> Option<u64> {
         if !(1..=self.settings.range_max).contains(&request.units()) {
-            return Ok(Reply::Now(NOT_FOUND));
+            return Some(NOT_FOUND);
         }
-        let number = self.jobs.fetch_add(1, Relaxed);
-        let wanted = Wanted {
-            digest: request.digest,
-            range: request.range.clone(),
-            apart: (self.settings.cache == 0).then_some(number),
-        };
-        let tickets = u32::from(request.priority.max(1));
-        // Made before the lock is taken, as what a job owns is not to be dropped under it.
-        let search = Search {
-            shared: self.shared.clone(),
-            job: number,
-            wanted: wanted.clone(),
-            target: Target::new(request.digest),
-            tried: Arc::default(),
-            is_found: AtomicBool::new(false),
-        };
-        let tried = search.tried.clone();
-        let job = Job::new(request.units(), move |units| search.chunk(units));
-        let job = match self.settings.chunk {
-            0 => job,
-            numbers => job.chunk(numbers),
-        };
-        let job = job.tickets(tickets);
+        let wanted = self.wanted(request);
+        let number = self.shared.book().answer(&wanted)?;
+        self.shared.remembered.fetch_add(1, Relaxed);
+        Some(number)
+    }
 
-        let mut book = self.shared.book();
-        if let Some(number) = book.answer(&wanted) {
-            self.shared.remembered.fetch_add(1, Relaxed);
+    /// Never waits. Refused if there are too many jobs, or it is closed.
+    pub fn ask(&self, request: &Request) -> Result<Reply, Refused> {
+        if let Some(number) = self.known(request) {
             return Ok(Reply::Now(number));
         }
+        let wanted = self.wanted(request);
+        let tickets = u32::from(request.priority.max(1));
+        // Dropped after the lock, as what a job owns takes it to leave the book.
+        let work;
+        let mut book = self.shared.book();
         if let Some(in_work) = book.in_work.get(&wanted) {
             let (tell, answer) = answer();
             // If not, it has just ended.
@@ -269,11 +261,29 @@ impl Desk {
                 return Ok(Reply::Later(Later { answer, waiting }));
             }
         }
+        let search = Search {
+            shared: self.shared.clone(),
+            job: self.asked.fetch_add(1, Relaxed),
+            wanted: wanted.clone(),
+            target: Target::new(request.digest),
+            tried: Arc::default(),
+        };
+        let (job, tried) = (search.job, search.tried.clone());
+        let chunk = match self.settings.chunk {
+            0 => request.units(),
+            numbers => numbers,
+        };
+        work = Job::new(request.units(), move |units, over| {
+            search.chunk(units, over)
+        })
+        .chunk(chunk)
+        .tickets(tickets);
         let (tell, answer) = answer();
-        let waiting = self.pool.try_submit(&job, tell)?;
+        let waiting = self.pool.try_submit(&work, tell)?;
+        let priority = request.priority;
         let in_work = InWork {
-            job: number,
-            priority: request.priority,
+            job,
+            priority,
             tried,
             waiting: waiting.clone(),
         };
@@ -281,21 +291,33 @@ impl Desk {
         Ok(Reply::Later(Later { answer, waiting }))
     }
 
+    fn wanted(&self, request: &Request) -> Wanted {
+        let is_apart = self.settings.cache == 0;
+        Wanted {
+            digest: request.digest,
+            range: request.range.clone(),
+            apart: is_apart.then(|| self.asked.fetch_add(1, Relaxed)),
+        }
+    }
+
     /// What is being worked on, the most tried first.
     #[must_use]
     pub fn progress(&self, at_most: usize) -> Vec<Progress> {
+        let tried = |in_work: &InWork| in_work.tried.load(Relaxed);
         let book = self.shared.book();
-        let of = |(wanted, in_work): (&Wanted, &InWork)| Progress {
+        let mut all: Vec<(u64, &Wanted, &InWork)> = book
+            .in_work
+            .iter()
+            .map(|(wanted, in_work)| (tried(in_work), wanted, in_work))
+            .collect();
+        all.sort_unstable_by_key(|(tried, _, in_work)| (Reverse(*tried), in_work.job));
+        let of = |(tried, wanted, in_work): (u64, &Wanted, &InWork)| Progress {
             digest: hex(&wanted.digest),
             range: wanted.range.clone(),
             priority: in_work.priority,
-            tried: in_work.tried.load(Relaxed),
+            tried,
         };
-        let mut progress: Vec<Progress> = book.in_work.iter().map(of).collect();
-        drop(book);
-        progress.sort_by_key(|job| (Reverse(job.tried), job.range.start));
-        progress.truncate(at_most);
-        progress
+        all.into_iter().take(at_most).map(of).collect()
     }
 
     #[must_use]

@@ -2,6 +2,7 @@
 
 use crate::kernel::{Kernel, Target};
 use crate::protocol::{ANSWER_BYTES, NOT_FOUND, REQUEST_BYTES, Request};
+use crate::say::warn;
 use std::env;
 use std::io::{self, ErrorKind, Read, Write};
 use std::ops::Range;
@@ -10,6 +11,9 @@ use std::path::PathBuf;
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 use std::sync::Mutex;
 
+/// Numbers after which a thread looks whether its job is over.
+pub const LOOK: u64 = 4_096;
+const LOOK_OF_PROCESSES: u64 = 1 << 18;
 /// How often a chunk is tried with processes that end in the middle of it.
 const ATTEMPTS: u32 = 3;
 
@@ -19,6 +23,15 @@ pub enum Engine {
 }
 
 impl Engine {
+    /// After how many numbers a worker looks whether what it does is still wanted. To ask a process takes longer.
+    #[must_use]
+    pub fn look(&self) -> u64 {
+        match self {
+            Self::Threads(_) => LOOK,
+            Self::Processes(_) => LOOK_OF_PROCESSES,
+        }
+    }
+
     /// Some number of the range that has the target's digest. Panics if there is no process to search in.
     pub fn search(&self, target: &Target, digest: &[u8; 32], range: Range<u64>) -> Option<u64> {
         match self {
@@ -54,10 +67,12 @@ impl Processes {
             priority: 1,
         };
         let idle = || self.idle.lock().expect("nothing panics under the lock");
+        // If one of those that wait has ended, so may have the others.
+        let mut waiting = idle().pop();
         for _ in 0..ATTEMPTS {
-            let waiting = idle().pop();
             let fresh = || Searcher::start(&self.program, self.kernel);
-            let mut searcher = waiting.map_or_else(fresh, Ok).unwrap_or_else(|error| {
+            let searcher = waiting.take().map_or_else(fresh, Ok);
+            let mut searcher = searcher.unwrap_or_else(|error| {
                 panic!("cannot start {}: {error}", self.program.display());
             });
             match searcher.ask(&request) {
@@ -65,10 +80,10 @@ impl Processes {
                     idle().push(searcher);
                     return (number != NOT_FOUND).then_some(number);
                 }
-                Err(error) => eprintln!(
-                    "unhash: search process {} has ended ({error}); another takes its place",
+                Err(error) => warn(format_args!(
+                    "search process {} has ended ({error}); another takes its place",
                     searcher.child.id()
-                ),
+                )),
             }
         }
         panic!("{ATTEMPTS} search processes have ended in the middle of one chunk");

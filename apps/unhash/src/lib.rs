@@ -9,6 +9,7 @@
 //!   status     what a server says of itself
 //!   stream     the requests of the challenge, and of others like it
 //!   load       makes them
+//!   say        to people
 //!   score      what the waiting comes to
 //!   simulate   the same scheduling on a clock of its own
 //!   commands   the program
@@ -22,6 +23,7 @@ pub mod engine;
 pub mod kernel;
 pub mod load;
 pub mod protocol;
+mod say;
 pub mod score;
 pub mod serve;
 pub mod simulate;

@@ -1,4 +1,5 @@
-//! A client that asks as the official one does: one connection each, at a constant rate whether answers come or not.
+//! A client that asks as the official one does: one connection each, at a constant rate whether answers come or not. The clock that
+//! it waits by ticks each millisecond, so requests that come faster come several at once.
 
 use crate::protocol::{ANSWER_BYTES, Request};
 use crate::score::{Outcome, percentile};
@@ -18,8 +19,8 @@ use tokio::time::{Instant, sleep_until, timeout};
 #[derive(Clone, Debug)]
 pub struct Answered {
     pub asked: Asked,
-    /// None if there was none in time.
-    pub got: Option<u64>,
+    /// Or why there was none.
+    pub got: Result<u64, String>,
     /// From just before the connection is made to just after it is closed.
     pub latency: Duration,
 }
@@ -27,7 +28,7 @@ pub struct Answered {
 impl Answered {
     #[must_use]
     pub fn is_right(&self) -> bool {
-        self.got == Some(self.asked.number)
+        self.got == Ok(self.asked.number)
     }
 }
 
@@ -38,7 +39,10 @@ impl Display for Answered {
             number, priority, ..
         } = self.asked;
         let right = if self.is_right() { "ok" } else { "wrong" };
-        let got = self.got.map_or("nothing".to_owned(), |got| got.to_string());
+        let got = match &self.got {
+            Ok(number) => number.to_string(),
+            Err(words) => words.clone(),
+        };
         let us = self.latency.as_micros();
         write!(f, "[{right} {number} {got} {priority}] {us}")
     }
@@ -73,10 +77,13 @@ pub async fn run(
         making.spawn(async move {
             sleep_until(due).await;
             let began = Instant::now();
-            let got = timeout(pace.patience, ask(server, &bytes)).await;
+            let got = match timeout(pace.patience, ask(server, &bytes)).await {
+                Ok(got) => got.map_err(|error| error.to_string()),
+                Err(_) => Err(format!("no answer in {:?}", pace.patience)),
+            };
             let answered = Answered {
                 asked,
-                got: got.ok().and_then(Result::ok),
+                got,
                 latency: began.elapsed(),
             };
             (i, answered)

@@ -11,10 +11,13 @@
 //! | sends more than a request | the answer; the rest is thrown away |
 //! | sends less, and closes, or takes longer than `read_max` | a closed connection |
 //! | resets the connection | nothing; nothing more is done for it |
-//! | waits while the server is told to stop | its answer, or [`NOT_FOUND`] after `grace` |
+//! | closes it without a reset | the same as who closes its half, which looks alike |
+//! | comes when there are no more file descriptors | to wait, until another has gone |
+//! | has connected when the server is told to stop | its answer, if it asks within a second; after `grace` [`NOT_FOUND`] |
 
 use crate::desk::{Desk, Reply};
 use crate::protocol::{NOT_FOUND, REQUEST_BYTES, Request};
+use crate::say::warn;
 use crate::status::{self, Status};
 use std::io;
 use std::net::SocketAddr;
@@ -32,6 +35,10 @@ use tombola_pool::Refused;
 const BACKLOG: u32 = 4096;
 /// When no connection can be taken, for want of file descriptors mostly, another attempt is made after so long.
 const AGAIN: Duration = Duration::from_millis(10);
+/// When the server is told to stop, how long it waits for requests of those who have connected already.
+const LAST_ORDERS: Duration = Duration::from_secs(1);
+/// And how long for workers, which look whether they are wanted after milliseconds; a process might not answer.
+const CLOSING_MAX: Duration = Duration::from_secs(5);
 /// How long and for how much a client that was answered is listened to: closing with something unread takes the answer back.
 const LINGER: Duration = Duration::from_secs(1);
 const LINGER_BYTES: usize = 1 << 16;
@@ -56,6 +63,7 @@ pub struct Server {
     answered: AtomicU64,
     in_vain: AtomicU64,
     gone: AtomicU64,
+    not_taken: AtomicU64,
 }
 
 /// Listens where it is told; port 0 is any that is free.
@@ -67,6 +75,19 @@ pub fn listen(address: SocketAddr) -> io::Result<TcpListener> {
     socket.set_reuseaddr(true)?;
     socket.bind(address)?;
     socket.listen(BACKLOG)
+}
+
+/// Those whom the system has let in already. They may have sent their requests.
+fn waiting(listener: TcpListener) -> Vec<TcpStream> {
+    let accept = |listener: std::net::TcpListener| {
+        let taken = std::iter::from_fn(move || listener.accept().ok());
+        let taken = taken.map(|(client, _)| {
+            client.set_nonblocking(true)?;
+            TcpStream::from_std(client)
+        });
+        taken.flatten().collect()
+    };
+    listener.into_std().map(accept).unwrap_or_default()
 }
 
 impl Server {
@@ -81,6 +102,7 @@ impl Server {
             answered: AtomicU64::new(0),
             in_vain: AtomicU64::new(0),
             gone: AtomicU64::new(0),
+            not_taken: AtomicU64::new(0),
         }
     }
 
@@ -95,22 +117,30 @@ impl Server {
         let (stopping, stopped) = watch::channel(false);
         let status = status.map(|status| tokio::spawn(self.clone().report(status)));
         let mut clients = JoinSet::new();
+        let mut takes = true;
         loop {
             tokio::select! {
                 _ = stop.recv() => break,
                 Some(_) = clients.join_next() => {}
                 taken = listener.accept() => match taken {
                     Ok((client, _)) => {
+                        takes = true;
                         clients.spawn(self.clone().attend(client, stopped.clone()));
                     }
                     Err(error) => {
-                        eprintln!("unhash: cannot take a connection: {error}");
+                        self.not_taken.fetch_add(1, Relaxed);
+                        if takes {
+                            warn(format_args!("cannot take a connection: {error}; trying on"));
+                        }
+                        takes = false;
                         sleep(AGAIN).await;
                     }
                 },
             }
         }
-        drop(listener);
+        for client in waiting(listener) {
+            clients.spawn(self.clone().attend(client, stopped.clone()));
+        }
         stopping.send_replace(true);
         let all_answered = async { while clients.join_next().await.is_some() {} };
         tokio::select! {
@@ -118,8 +148,12 @@ impl Server {
             () = sleep(self.patience.grace) => {}
             Some(()) = stop.recv() => {}
         }
-        self.desk.close();
+        let server = self.clone();
+        let closing = tokio::task::spawn_blocking(move || server.desk.close());
         while clients.join_next().await.is_some() {}
+        if timeout(CLOSING_MAX, closing).await.is_err() {
+            warn("a search does not end; it is left alone");
+        }
         status.inspect(|status| status.abort());
     }
 
@@ -128,6 +162,7 @@ impl Server {
         let stopped = async move {
             // It fails when there is nobody left to stop us.
             let _ = stopped.wait_for(|stopped| *stopped).await;
+            sleep(LAST_ORDERS).await;
         };
         // An error here is the client's: it has gone.
         let _ = self.converse(client, stopped).await;
@@ -142,6 +177,7 @@ impl Server {
         client.set_nodelay(true)?;
         let mut bytes = [0; REQUEST_BYTES];
         tokio::select! {
+            biased;
             read = timeout(self.patience.read_max, client.read_exact(&mut bytes)) => read??,
             () = stopped => return Ok(()),
         };
@@ -177,14 +213,19 @@ impl Server {
     }
 
     async fn answer(&self, request: &Request) -> u64 {
+        if let Some(number) = self.desk.known(request) {
+            return number;
+        }
+        // There are no more jobs than places.
         let _place = self.places.acquire().await;
         match self.desk.ask(request) {
             Ok(Reply::Now(number)) => number,
             Ok(Reply::Later(mut later)) => later.answer().await,
-            // There are no more jobs than places.
             Err(Refused::Closed) => NOT_FOUND,
             Err(refused) => {
-                eprintln!("unhash: a request is answered as if in vain: {refused}");
+                warn(format_args!(
+                    "a request is answered as if in vain: {refused}"
+                ));
                 NOT_FOUND
             }
         }
@@ -222,6 +263,7 @@ impl Server {
             joined: counts.joined,
             in_vain: self.in_vain.load(Relaxed),
             gone: self.gone.load(Relaxed),
+            not_taken: self.not_taken.load(Relaxed),
             in_work: self.desk.progress(status::JOBS_SHOWN),
         }
     }

@@ -36,6 +36,8 @@ pub struct Status {
     pub in_vain: u64,
     /// Clients that were reset while they waited.
     pub gone: u64,
+    /// Attempts to take a connection that failed, for want of file descriptors mostly.
+    pub not_taken: u64,
     pub in_work: Vec<Progress>,
 }
 

@@ -9,6 +9,7 @@ use std::ops::Range;
 use std::os::fd::AsRawFd;
 use std::path::Path;
 use std::process::{Child, Command, ExitStatus, Output, Stdio};
+use std::thread;
 use std::time::{Duration, Instant};
 use tombola_pool::Order;
 use unhash::kernel::Kernel;
@@ -30,7 +31,11 @@ struct Server {
 
 impl Server {
     fn start(arguments: &[&str]) -> Self {
-        let mut child = Command::new(PROGRAM)
+        Self::started(Command::new(PROGRAM), arguments)
+    }
+
+    fn started(mut program: Command, arguments: &[&str]) -> Self {
+        let mut child = program
             .args([
                 "serve",
                 "--listen",
@@ -55,7 +60,9 @@ impl Server {
     }
 
     fn connect(&self) -> TcpStream {
-        TcpStream::connect(self.address).unwrap()
+        let client = TcpStream::connect(self.address).unwrap();
+        client.set_read_timeout(Some(HANGS)).unwrap();
+        client
     }
 
     /// Sends a request, and waits for no answer.
@@ -90,7 +97,14 @@ impl Server {
     }
 
     fn ended(mut self) -> ExitStatus {
-        self.child.wait().unwrap()
+        let began = Instant::now();
+        loop {
+            if let Some(status) = self.child.try_wait().unwrap() {
+                return status;
+            }
+            assert!(began.elapsed() < HANGS, "it does not end");
+            thread::yield_now();
+        }
     }
 
     /// The processes that search for it.
@@ -156,19 +170,19 @@ fn load(server: &Server, settings: &Settings, seed: u8) -> Report {
     Report::of(&runtime.block_on(load::run(server.address, &asked, pace, |_| ())))
 }
 
-/// Room for so many files, those of the test's own included.
-fn files(count: u64) {
-    let wanted = count + 200;
-    if rlimit::increase_nofile_limit(wanted).unwrap() < wanted {
-        rlimit::setrlimit(rlimit::Resource::NOFILE, wanted, wanted)
+/// Room for all tests' files at once, and for the servers', who inherit it.
+fn many_files() {
+    const FILES: u64 = 20_000;
+    if rlimit::increase_nofile_limit(u64::MAX).unwrap() < FILES {
+        rlimit::setrlimit(rlimit::Resource::NOFILE, FILES, FILES)
             .expect("too few open files are allowed here: ulimit -Hn");
     }
 }
 
 #[test]
 fn five_thousand_requests_and_every_answer_right() {
-    files(5_000);
-    let server = Server::start(&[]);
+    many_files();
+    let server = Server::start(&["--time-max", "600"]);
     let settings = Settings {
         total: 5_000,
         difficulty: 200_000,
@@ -203,7 +217,7 @@ fn every_variant_answers_rightly() {
         "--cache=0",
         "--cache=1",
         "--processes",
-        "--workers=1",
+        "--workers=4",
         "--queue-max=1",
     ] {
         variants.push(vec![words.into(), "--workers=4".into()][..1].to_vec());
@@ -318,7 +332,7 @@ fn clients_may_be_slow_or_half_closed_or_say_too_much() {
 
 #[test]
 fn who_does_not_send_a_request_is_shut_out() {
-    let server = Server::start(&["--read-max", "0.1"]);
+    let server = Server::start(&["--read-max", "1"]);
     let bytes = request(77, 0..100).to_bytes();
     for sent in [0, 1, 48] {
         for closes in [true, false] {
@@ -365,7 +379,7 @@ fn nothing_is_done_for_who_has_gone() {
 #[test]
 fn ten_thousand_at_once() {
     const CLIENTS: u64 = 10_000;
-    files(CLIENTS);
+    many_files();
     let server = Server::start(&["--read-max", "600"]);
     let mut clients: Vec<TcpStream> = (0..CLIENTS).map(|_| server.connect()).collect();
     server.wait_until(|status| status.connections == CLIENTS);
@@ -412,6 +426,56 @@ fn who_has_asked_is_answered_though_the_server_is_stopped() {
     }
     drop((clients, silent));
     assert!(server.ended().success());
+}
+
+/// Whom the server has not even seen when it is told to stop, but the system has let in.
+#[test]
+fn who_has_connected_is_answered_though_the_server_is_stopped() {
+    let server = Server::start(&[]);
+    server.signal(libc::SIGSTOP);
+    let mut clients: Vec<_> = (0..500)
+        .map(|n| server.send(&request(n, n..n + 100)))
+        .collect();
+    server.signal(libc::SIGTERM);
+    server.signal(libc::SIGCONT);
+    for (n, client) in (0..).zip(&mut clients) {
+        assert_eq!(answer(client), n);
+    }
+    drop(clients);
+    assert!(server.ended().success());
+}
+
+/// Whole ranges are not interrupted, and a process may not answer at all.
+#[test]
+fn a_stop_does_not_wait_for_a_search() {
+    for arguments in [
+        &["--chunk=0"][..],
+        &["--chunk=0", "--processes"],
+        &["--processes"],
+    ] {
+        let patience = ["--grace=0.1", "--time-max=600"];
+        let (server, mut blocker) = blocked(&[arguments, &patience].concat());
+        if arguments == ["--processes"] {
+            server
+                .searchers()
+                .into_iter()
+                .for_each(|id| kill(id, libc::SIGSTOP));
+        }
+        server.signal(libc::SIGTERM);
+        assert_eq!(answer(&mut blocker), NOT_FOUND);
+        drop(blocker);
+        assert!(server.ended().success());
+    }
+}
+
+#[test]
+fn who_has_gone_leaves_the_worker_free_even_in_a_whole_range() {
+    for arguments in [&["--chunk=0"][..], &["--chunk=0", "--processes"]] {
+        let (server, blocker) = blocked(&[arguments, &["--time-max=600"]].concat());
+        let mut next = server.send(&request(77, 0..100));
+        reset(blocker);
+        assert_eq!(answer(&mut next), 77);
+    }
 }
 
 #[test]
@@ -468,6 +532,45 @@ fn equal_requests_are_worked_on_once_and_remembered() {
 }
 
 #[test]
+fn what_needs_no_work_waits_for_no_place() {
+    let server = Server::start(&[
+        "--workers=1",
+        "--queue-max=1",
+        "--range-max=1000000000000000",
+    ]);
+    assert_eq!(server.ask(&request(77, 0..100)), 77);
+    let blocker = server.send(&hopeless(0..1_000_000_000_000_000));
+    server.wait_until(|status| status.jobs == 1);
+    let mut waits = server.send(&request(78, 0..100));
+    assert_eq!(server.ask(&request(77, 0..100)), 77);
+    assert_eq!(server.ask(&request(77, 77..77)), NOT_FOUND);
+    assert_eq!(server.status().jobs, 1);
+    reset(blocker);
+    assert_eq!(answer(&mut waits), 78);
+}
+
+/// And nobody reads what it says of that.
+#[test]
+fn too_few_files_make_wait_and_no_more() {
+    let mut shell = Command::new("sh");
+    let few = format!("ulimit -n 40; exec {PROGRAM} \"$@\"");
+    shell.args(["-c", &few, "sh"]).stderr(Stdio::piped());
+    let mut server = Server::started(shell, &[]);
+    drop(server.child.stderr.take());
+    let silent: Vec<_> = (0..60).map(|_| server.connect()).collect();
+    let mut waits = server.send(&request(77, 0..100));
+    waits.set_nonblocking(true).unwrap();
+    assert!(waits.read(&mut [0]).is_err(), "it has to wait");
+    waits.set_nonblocking(false).unwrap();
+    drop(silent);
+    assert_eq!(answer(&mut waits), 77);
+    assert!(server.status().not_taken > 0);
+    server.signal(libc::SIGTERM);
+    drop(waits);
+    assert!(server.ended().success());
+}
+
+#[test]
 fn only_so_many_answers_are_remembered() {
     let server = Server::start(&["--cache", "2"]);
     let ask = |number| assert_eq!(server.ask(&request(number, 0..100)), number);
@@ -482,7 +585,7 @@ fn only_so_many_answers_are_remembered() {
 }
 
 #[test]
-fn a_search_process_that_ends_is_replaced_and_none_is_left() {
+fn search_processes_that_end_are_replaced_and_none_is_left() {
     let (server, blocker) = blocked(&["--processes"]);
     let [first] = server.searchers()[..] else {
         panic!("one worker has one process");
@@ -497,6 +600,16 @@ fn a_search_process_that_ends_is_replaced_and_none_is_left() {
     server.signal(libc::SIGTERM);
     assert!(server.ended().success());
     assert!(!Path::new(&format!("/proc/{second}")).exists());
+
+    // All that wait, as when they are told to end with the server.
+    let server = Server::start(&["--processes", "--workers=4"]);
+    server
+        .searchers()
+        .into_iter()
+        .for_each(|id| kill(id, libc::SIGTERM));
+    for number in 0..100 {
+        assert_eq!(server.ask(&request(number, 0..100)), number);
+    }
 }
 
 fn run(arguments: &[&str]) -> Output {
@@ -527,7 +640,7 @@ fn bad_options_are_refused_with_what_is_wrong() {
         (2, "serve --grace=-1", "negative"),
         (2, "serve --listen nowhere", "nowhere"),
         (
-            1,
+            2,
             "serve --processes --order stride",
             "use threads, or another order",
         ),
@@ -543,14 +656,15 @@ fn bad_options_are_refused_with_what_is_wrong() {
         ),
         (2, "load --total 0", "0 is not in"),
         (2, "load --repeat 101", "101 is not in"),
-        (1, "load --lambda=-1", "must be 0 or more"),
-        (1, "load --start 18446744073709551615", "goes beyond 2^64"),
+        (2, "load --lambda=-1", "must be a number, 0 or more"),
+        (2, "load --start 18446744073709551615", "goes beyond 2^64"),
         (
             1,
             "load 127.0.0.1:1 --settings initial --delay 0",
-            "is `unhash serve` running there?",
+            "is `unhash serve` running at 127.0.0.1:1?",
         ),
-        (1, "simulate --rate 0", "does nothing"),
+        (2, "simulate --rate 0", "more than 0"),
+        (2, "serve --cache 10000000000000", "is not in"),
         (2, "simulate --cores 0", "0 is not in"),
         (
             1,

@@ -64,7 +64,7 @@ fn overhead_percent(order: Order) -> f64 {
     let inside_ns = Arc::new(AtomicU64::new(0));
     for _ in 0..4 {
         let inside_ns = inside_ns.clone();
-        let job = Job::new(CHUNKS / 4, move |_| {
+        let job = Job::new(CHUNKS / 4, move |_, _| {
             let began_ns = cpu_ns(libc::CLOCK_THREAD_CPUTIME_ID);
             let mut now_ns = began_ns;
             while now_ns < began_ns + QUANTUM_NS {

@@ -1,8 +1,8 @@
 //! Jobs inside one process: whose work is next.
 //!
 //! Servers get more requests than they can serve at once. A pool does their work in chunks of about a millisecond, and before
-//! each chunk it chooses: by arrival, by priority, by priority for the work that is left ([`Order::Gittins`]), or in proportion to
-//! tickets, with the currencies, the lottery and the strides of the kernel's scheduler, which are the same code.
+//! each chunk it chooses: by arrival, by priority, by priority for the work that is left ([`Order::Gittins`]), or in proportion
+//! to tickets, with the currencies, the lottery and the strides of the kernel's scheduler, which are the same code.
 //!
 //! ```
 //! use std::ops::ControlFlow;
@@ -11,7 +11,7 @@
 //!
 //! let pool = Pool::builder().workers(2).order(Order::Stride).build()?;
 //! let (answer, answers) = channel();
-//! let search = Job::new(1_000_000, |range| match range.into_iter().find(|n| n * n == 1_771_561) {
+//! let search = Job::new(1_000_000, |range, _| match range.into_iter().find(|n| n * n == 1_771_561) {
 //!     Some(root) => ControlFlow::Break(root),
 //!     None => ControlFlow::Continue(()),
 //! });
@@ -33,7 +33,7 @@ pub mod queue;
 mod sync;
 
 pub use order::{Order, UnknownOrder};
-pub use pool::{Builder, Job, Outcome, Pool, Waiting};
+pub use pool::{Builder, Job, Outcome, Over, Pool, Waiting};
 pub use queue::{Currency, QUANTUM_NS, Refused, TICKETS, Width};
 
 /// Tickets of a job of which nothing is said.

@@ -8,7 +8,10 @@
 use crate::queue::{
     Currency, JobId, Refused, Request, RunQueue, Settled, WaiterId, Width, check, check_quantum,
 };
-use crate::sync::{Arc, Builder as ThreadBuilder, Condvar, JoinHandle, Mutex, MutexGuard, thread};
+use crate::sync::{
+    Arc, AtomicBool, Builder as ThreadBuilder, Condvar, JoinHandle, Mutex, MutexGuard, Ordering,
+    thread,
+};
 use crate::{Order, TICKETS_DEFAULT};
 use slotmap::{Key, SecondaryMap};
 use std::any::Any;
@@ -29,7 +32,25 @@ pub enum Outcome<T> {
     Panicked(String),
 }
 
-type Run<T> = dyn Fn(Range<u64>) -> ControlFlow<T> + Send + Sync;
+/// Whether a job is over: found, failed, or wanted by nobody any more. What is still tried for it is in vain.
+pub struct Over(AtomicBool);
+
+impl Over {
+    fn new() -> Self {
+        Self(AtomicBool::new(false))
+    }
+
+    #[must_use]
+    pub fn is_set(&self) -> bool {
+        self.0.load(Ordering::Relaxed)
+    }
+
+    fn set(&self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
+}
+
+type Run<T> = dyn Fn(Range<u64>, &Over) -> ControlFlow<T> + Send + Sync;
 type Answer<T> = Box<dyn FnOnce(Outcome<T>) + Send>;
 
 /// Work that is to be done in chunks, by one worker or by several at once.
@@ -40,10 +61,10 @@ pub struct Job<T> {
 
 impl<T> Job<T> {
     /// `run` is called for one range of 0..units after another, and breaks with what was sought. It may be called for several
-    /// at once, and for some that were given out already after it has broken.
+    /// at once. A chunk is not interrupted when the job is over; one of more than a millisecond should look from time to time.
     pub fn new(
         units: u64,
-        run: impl Fn(Range<u64>) -> ControlFlow<T> + Send + Sync + 'static,
+        run: impl Fn(Range<u64>, &Over) -> ControlFlow<T> + Send + Sync + 'static,
     ) -> Self {
         Self {
             run: share(run),
@@ -79,7 +100,9 @@ impl<T> Job<T> {
 }
 
 // Loom's Arc does not turn into one of a trait by itself.
-fn share<T>(run: impl Fn(Range<u64>) -> ControlFlow<T> + Send + Sync + 'static) -> Arc<Run<T>> {
+fn share<T>(
+    run: impl Fn(Range<u64>, &Over) -> ControlFlow<T> + Send + Sync + 'static,
+) -> Arc<Run<T>> {
     #[cfg(loom)]
     return Arc::from_std(std::sync::Arc::new(run));
     #[cfg(not(loom))]
@@ -95,9 +118,24 @@ enum Phase {
     Aborted,
 }
 
+/// A job that has not ended.
+struct Running<T> {
+    run: Arc<Run<T>>,
+    over: Arc<Over>,
+}
+
+impl<T> Clone for Running<T> {
+    fn clone(&self) -> Self {
+        Self {
+            run: self.run.clone(),
+            over: self.over.clone(),
+        }
+    }
+}
+
 struct State<T> {
     queue: RunQueue,
-    runs: SecondaryMap<JobId, Arc<Run<T>>>,
+    runs: SecondaryMap<JobId, Running<T>>,
     answers: SecondaryMap<WaiterId, Answer<T>>,
     phase: Phase,
 }
@@ -114,7 +152,9 @@ impl<T> State<T> {
             .iter()
             .filter_map(|waiter| self.answers.remove(*waiter));
         ended.answers.extend(answers);
-        ended.runs.extend(self.runs.remove(job));
+        let run = self.runs.remove(job);
+        run.iter().for_each(|running| running.over.set());
+        ended.runs.extend(run);
     }
 }
 
@@ -122,7 +162,7 @@ impl<T> State<T> {
 /// called under the lock, and none of it ends a worker.
 struct Ended<T> {
     answers: Vec<Answer<T>>,
-    runs: Vec<Arc<Run<T>>>,
+    runs: Vec<Running<T>>,
 }
 
 impl<T: Clone> Ended<T> {
@@ -363,7 +403,11 @@ impl<T: Clone + Send + 'static> Pool<T> {
                 return Err(refused);
             }
         };
-        state.runs.insert(id, job.run.clone());
+        let running = Running {
+            run: job.run.clone(),
+            over: Arc::new(Over::new()),
+        };
+        state.runs.insert(id, running);
         state.answers.insert(waiter, answer);
         drop(state);
         match shared.width {
@@ -484,10 +528,10 @@ fn work<T: Clone + Send + 'static>(shared: &Shared<T>) {
                 .expect("nothing panics under the lock");
             continue;
         };
-        let run = state.runs[chunk.job].clone();
+        let running = state.runs[chunk.job].clone();
         drop(state);
         let began_ns = cpu_ns();
-        let outcome = attempt(run, chunk.units.clone());
+        let outcome = attempt(running, chunk.units.clone());
         let used_ns = cpu_ns() - began_ns;
         state = shared.lock();
         let is_done = !matches!(outcome, Outcome::Exhausted);
@@ -505,9 +549,9 @@ fn work<T: Clone + Send + 'static>(shared: &Shared<T>) {
     }
 }
 
-fn attempt<T>(run: Arc<Run<T>>, units: Range<u64>) -> Outcome<T> {
-    let result = contained(|| run(units));
-    let _ = contained(|| drop(run));
+fn attempt<T>(running: Running<T>, units: Range<u64>) -> Outcome<T> {
+    let result = contained(|| (running.run)(units, &running.over));
+    let _ = contained(|| drop(running));
     match result {
         Ok(ControlFlow::Break(found)) => Outcome::Found(found),
         Ok(ControlFlow::Continue(())) => Outcome::Exhausted,

@@ -57,7 +57,7 @@ impl Count {
 
 /// The second of two units is what is sought.
 fn job() -> Job<u64> {
-    Job::new(2, |range| match range.contains(&1) {
+    Job::new(2, |range, _| match range.contains(&1) {
         true => Break(7),
         false => Continue(()),
     })
@@ -115,14 +115,14 @@ fn who_is_refused_leaves_the_room_to_the_next() {
         let (pool, count) = (Arc::new(pool(Width::One)), Count::new());
         let retired = pool.currency(Currency::BASE, 1).unwrap();
         pool.retire(retired).unwrap();
-        pool.submit(&Job::new(1, |_| Break(7)), count.one())
+        pool.submit(&Job::new(1, |_, _| Break(7)), count.one())
             .unwrap();
         let other = pool.clone();
         let refused = loom::thread::spawn(move || {
-            let job = Job::new(1, |_| Break(7)).currency(retired);
+            let job = Job::new(1, |_, _| Break(7)).currency(retired);
             assert!(other.submit(&job, |_| ()).is_err());
         });
-        pool.submit(&Job::new(1, |_| Break(7)), count.one())
+        pool.submit(&Job::new(1, |_, _| Break(7)), count.one())
             .unwrap();
         refused.join().unwrap();
         pool.close();

@@ -19,7 +19,7 @@ fn tell<T: Send + 'static>(answers: &Sender<T>) -> impl FnOnce(T) + Send + 'stat
 
 /// Finds `number` among 1000.
 fn search(number: u64) -> Job<u64> {
-    Job::new(1000, move |range| match range.contains(&number) {
+    Job::new(1000, move |range, _| match range.contains(&number) {
         true => Break(number),
         false => Continue(()),
     })
@@ -37,7 +37,7 @@ impl Gate {
     fn new() -> Self {
         let ((begin, begun), (open, opened)) = (channel(), channel());
         let opened = Mutex::new(opened);
-        let job = Job::new(1, move |_| {
+        let job = Job::new(1, move |_, _| {
             begin.send(()).unwrap();
             let _ = opened.lock().unwrap().recv();
             Continue(())
@@ -87,7 +87,7 @@ fn all_workers_work_on_one_job() {
     let all = Arc::new(Barrier::new(WORKERS));
     let (answer, answers) = channel();
     // Each chunk waits until all workers are in one.
-    let job = Job::new(WORKERS as u64, move |_| {
+    let job = Job::new(WORKERS as u64, move |_, _| {
         all.wait();
         Continue(())
     });
@@ -102,7 +102,7 @@ fn who_joins_is_told_and_the_work_is_done_once() {
     gate.shut(&pool);
     let done = Arc::new(AtomicU64::new(0));
     let count = done.clone();
-    let job = Job::new(1, move |_| {
+    let job = Job::new(1, move |_, _| {
         count.fetch_add(1, Ordering::SeqCst);
         Break(7)
     });
@@ -147,7 +147,7 @@ fn a_panic_is_its_own_jobs_outcome() {
     let pool = pool(Order::Fifo, Width::All, 2);
     let (answer, answers) = channel();
     for n in 0..20 {
-        let job = Job::new(100, move |_| panic!("number {n}"));
+        let job = Job::new(100, move |_, _| panic!("number {n}"));
         let told = |_| panic!("who is told may panic, too");
         pool.submit(&job, told).unwrap();
         pool.submit(&job, tell(&answer)).unwrap();
@@ -226,7 +226,7 @@ fn aborting_cancels_what_has_not_begun() {
 fn a_job_of_nothing_is_exhausted() {
     let pool = pool(Order::Gittins, Width::All, 1);
     let (answer, answers) = channel();
-    let nothing = Job::new(0, |_| Break(1));
+    let nothing = Job::new(0, |_, _| Break(1));
     pool.submit(&nothing, tell(&answer)).unwrap();
     assert_eq!(answers.recv().unwrap(), Outcome::Exhausted);
 }
@@ -256,7 +256,7 @@ fn what_jobs_and_answers_own_is_dropped_without_the_lock() {
         for _ in 0..50 {
             let (of_job, of_answer) = (owned(&pool), owned(&pool));
             let weak = Arc::downgrade(&pool);
-            let job = Job::new(4, move |_| {
+            let job = Job::new(4, move |_, _| {
                 let _ = &of_job;
                 let pool = weak.upgrade().unwrap();
                 match found {
@@ -286,7 +286,7 @@ fn destructors_may_panic() {
     let bomb = || OnDrop(|| panic!("dropped"));
     for _ in 0..3 {
         let (of_job, of_answer) = (bomb(), bomb());
-        let job = Job::new(1, move |_| {
+        let job = Job::new(1, move |_, _| {
             let _ = &of_job;
             std::panic::panic_any(bomb());
         });
@@ -354,4 +354,40 @@ fn a_currency_of_another_pool_harms_none() {
     assert_eq!(answers.recv().unwrap(), Outcome::Found(1));
     mine.close();
     mine.retire(own).unwrap();
+}
+
+#[test]
+fn a_chunk_sees_that_its_job_is_over() {
+    let pool = pool(Order::Fifo, Width::All, 2);
+    let until_over = || {
+        let (begin, begun) = channel();
+        let job = Job::new(2, move |range, over| {
+            if range.start == 0 {
+                begin.send(()).unwrap();
+                while !over.is_set() {
+                    std::thread::yield_now();
+                }
+                return Continue(());
+            }
+            Break(7)
+        });
+        (job, begun)
+    };
+    // Another worker finds it.
+    let (answer, answers) = channel();
+    let (job, _begun) = until_over();
+    pool.submit(&job.chunk(1), tell(&answer)).unwrap();
+    assert_eq!(answers.recv().unwrap(), Outcome::Found(7));
+    // Nobody waits any more: in one chunk, which would not end.
+    let (job, begun) = until_over();
+    let waiting = pool.submit(&job, tell(&answer)).unwrap();
+    begun.recv().unwrap();
+    waiting.cancel();
+    assert_eq!(answers.recv().unwrap(), Outcome::Cancelled);
+    // And it is aborted.
+    let (job, begun) = until_over();
+    pool.submit(&job, tell(&answer)).unwrap();
+    begun.recv().unwrap();
+    pool.abort();
+    assert_eq!(answers.recv().unwrap(), Outcome::Cancelled);
 }
