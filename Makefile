@@ -31,6 +31,10 @@ demo: vm build
 lab-%: vm build
 	target/release/tombola-lab $* --out out/$*
 
+# These run on this machine as it is.
+lab-threads lab-order lab-processes lab-cache: lab-%: build
+	target/release/tombola-lab $* --out out/$*
+
 # These measure other people's schedulers as well.
 lab-error-by-window lab-cost: peers
 

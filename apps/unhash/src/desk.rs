@@ -41,7 +41,8 @@ pub struct Desk {
     settings: Settings,
     shared: Arc<Shared>,
     pool: Pool<u64>,
-    asked: AtomicU64,
+    /// Numbers that were given out, each once.
+    serial: AtomicU64,
 }
 
 struct Shared {
@@ -227,7 +228,7 @@ impl Desk {
                 joined: AtomicU64::new(0),
             }),
             pool: pool.build()?,
-            asked: AtomicU64::new(0),
+            serial: AtomicU64::new(0),
         })
     }
 
@@ -263,7 +264,7 @@ impl Desk {
         }
         let search = Search {
             shared: self.shared.clone(),
-            job: self.asked.fetch_add(1, Relaxed),
+            job: self.serial.fetch_add(1, Relaxed),
             wanted: wanted.clone(),
             target: Target::new(request.digest),
             tried: Arc::default(),
@@ -296,7 +297,7 @@ impl Desk {
         Wanted {
             digest: request.digest,
             range: request.range.clone(),
-            apart: is_apart.then(|| self.asked.fetch_add(1, Relaxed)),
+            apart: is_apart.then(|| self.serial.fetch_add(1, Relaxed)),
         }
     }
 

@@ -1,5 +1,5 @@
-//! A client that asks as the official one does: one connection each, at a constant rate whether answers come or not. The clock that
-//! it waits by ticks each millisecond, so requests that come faster come several at once.
+//! A client that asks as the official one does: one connection each, at a constant rate whether answers come or not. The clock
+//! that it waits by ticks each millisecond, so requests that come faster come several at once.
 
 use crate::protocol::{ANSWER_BYTES, Request};
 use crate::score::{Outcome, percentile};

@@ -7,7 +7,6 @@ use std::io::{self, BufRead, BufReader, Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpStream};
 use std::ops::Range;
 use std::os::fd::AsRawFd;
-use std::path::Path;
 use std::process::{Child, Command, ExitStatus, Output, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -131,6 +130,12 @@ fn kill(process: u32, signal: i32) {
     // SAFETY: a system call without pointers.
     let failed = unsafe { libc::kill(process.cast_signed(), signal) };
     assert_eq!(failed, 0, "process {process} is there");
+}
+
+/// One that has ended but that nobody has asked about is not.
+fn is_there(process: u32) -> bool {
+    let stat = fs::read_to_string(format!("/proc/{process}/stat"));
+    stat.is_ok_and(|text| !text.contains(") Z "))
 }
 
 fn answer(client: &mut TcpStream) -> u64 {
@@ -455,16 +460,19 @@ fn a_stop_does_not_wait_for_a_search() {
     ] {
         let patience = ["--grace=0.1", "--time-max=600"];
         let (server, mut blocker) = blocked(&[arguments, &patience].concat());
+        let searchers = server.searchers();
         if arguments == ["--processes"] {
-            server
-                .searchers()
-                .into_iter()
-                .for_each(|id| kill(id, libc::SIGSTOP));
+            searchers.iter().for_each(|id| kill(*id, libc::SIGSTOP));
         }
         server.signal(libc::SIGTERM);
         assert_eq!(answer(&mut blocker), NOT_FOUND);
         drop(blocker);
         assert!(server.ended().success());
+        let began = Instant::now();
+        while searchers.iter().any(|id| is_there(*id)) {
+            assert!(began.elapsed() < HANGS, "processes are left: {searchers:?}");
+            thread::yield_now();
+        }
     }
 }
 
@@ -599,7 +607,7 @@ fn search_processes_that_end_are_replaced_and_none_is_left() {
     assert_ne!(first, second);
     server.signal(libc::SIGTERM);
     assert!(server.ended().success());
-    assert!(!Path::new(&format!("/proc/{second}")).exists());
+    assert!(!is_there(second));
 
     // All that wait, as when they are told to end with the server.
     let server = Server::start(&["--processes", "--workers=4"]);

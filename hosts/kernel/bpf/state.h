@@ -180,13 +180,14 @@ static __always_inline void ring_bell(void)
 	bpf_ringbuf_output(&bell, &nothing, sizeof(nothing), 0);
 }
 
-/* Once for all changes until it has looked: nobody can keep it busy. */
+/*
+ * Once for all changes until it has looked: nobody can keep it busy. The exchange is a barrier, as the daemon's is: it sees the
+ * change, or is told of it.
+ */
 static __always_inline void tell_of_base(void)
 {
-	if (base_changed)
-		return;
-	base_changed = 1;
-	ring_bell();
+	if (!__sync_lock_test_and_set(&base_changed, 1))
+		ring_bell();
 }
 
 static __always_inline void count(enum tombola_counter what)

@@ -26,6 +26,7 @@ use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::ffi::OsStrExt;
 use std::sync::Mutex;
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 use tombola_core::Rules;
 
@@ -197,8 +198,9 @@ impl Running {
     /// Before looking what has changed.
     pub fn forget_changes(&mut self) {
         if let Some(variables) = self.skeleton.maps.bss_data.as_mut() {
-            // SAFETY: as above.
-            unsafe { std::ptr::write_volatile(&mut variables.base_changed, 0) };
+            // SAFETY: it lives as long as the skeleton, and the kernel exchanges it atomically, too.
+            let changed = unsafe { AtomicU32::from_ptr(&raw mut variables.base_changed) };
+            changed.swap(0, Ordering::SeqCst);
         }
     }
 
