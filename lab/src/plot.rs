@@ -4,6 +4,7 @@ use anyhow::{Context, Result, anyhow};
 use plotters::coord::Shift;
 use plotters::prelude::*;
 use resvg::{tiny_skia, usvg};
+use std::fmt::Write as _;
 use std::fs;
 use std::path::Path;
 
@@ -108,6 +109,20 @@ pub struct Panel {
     pub curves: Vec<Curve>,
     /// Where no curve is.
     pub legend: SeriesLabelPosition,
+}
+
+/// The curves' points, a row each.
+pub fn csv(panels: &[Panel]) -> String {
+    let mut text = String::from("panel,curve,x,y\n");
+    for panel in panels {
+        for curve in &panel.curves {
+            for (x, y) in &curve.points {
+                let (title, name) = (&panel.title, &curve.name);
+                writeln!(text, "\"{title}\",\"{name}\",{x},{y}").expect("text takes all");
+            }
+        }
+    }
+    text
 }
 
 /// Draws panels, two in a row.

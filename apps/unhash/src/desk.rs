@@ -18,8 +18,20 @@ use tombola_pool::{
     Currency, Job, Order, Outcome, Over, Pool, QUANTUM_NS, Refused, Waiting, Width,
 };
 
+/// Numbers that are tried before the next choice: a millisecond or so.
+pub const CHUNK: u64 = 65_536;
 /// What a number takes, about: only to charge chunks in advance.
-const NS_EACH: u64 = 10;
+const NS_EACH: f64 = 10.0;
+
+/// What a chunk takes, for the pool; 0 is a whole range.
+#[must_use]
+pub fn quantum_ns(chunk: u64, ns_each: f64) -> u64 {
+    let (least, most) = (*QUANTUM_NS.start(), *QUANTUM_NS.end());
+    match chunk {
+        0 => most,
+        numbers => ((numbers as f64 * ns_each) as u64).clamp(least, most),
+    }
+}
 
 /// How requests are served.
 #[derive(Clone, Copy, Debug)]
@@ -204,16 +216,12 @@ pub struct Counts {
 
 impl Desk {
     pub fn open(settings: Settings, engine: Engine) -> io::Result<Self> {
-        let chunk_ns = match settings.chunk {
-            0 => u64::MAX,
-            numbers => numbers.saturating_mul(NS_EACH),
-        };
         let pool = Pool::builder()
             .workers(settings.workers)
             .order(settings.order)
             .width(settings.width)
             .jobs_max(settings.jobs_max)
-            .quantum_ns(chunk_ns.clamp(*QUANTUM_NS.start(), *QUANTUM_NS.end()));
+            .quantum_ns(quantum_ns(settings.chunk, NS_EACH));
         Ok(Self {
             settings,
             shared: Arc::new(Shared {

@@ -2,7 +2,7 @@
 //! that it waits by ticks each millisecond, so requests that come faster come several at once.
 
 use crate::protocol::{ANSWER_BYTES, Request};
-use crate::score::{Outcome, percentile};
+use crate::score::{Waits, percentile};
 use crate::stream::Asked;
 use serde::Serialize;
 use sha2::{Digest, Sha256};
@@ -110,7 +110,7 @@ async fn ask(server: SocketAddr, request: &[u8]) -> io::Result<u64> {
 /// What the answers come to.
 #[derive(Clone, Debug)]
 pub struct Report {
-    pub outcome: Outcome,
+    pub waits: Waits,
     pub right: usize,
 }
 
@@ -119,9 +119,7 @@ impl Report {
     pub fn of(all: &[Answered]) -> Self {
         let wait = |one: &Answered| (one.asked.priority, one.latency.as_nanos() as u64);
         Self {
-            outcome: Outcome {
-                waits: all.iter().map(wait).collect(),
-            },
+            waits: Waits(all.iter().map(wait).collect()),
             right: all.iter().filter(|one| one.is_right()).count(),
         }
     }
@@ -137,17 +135,17 @@ impl Report {
             max_ns: percentile(&latencies, 100.0),
         };
         Summary {
-            requests: self.outcome.waits.len(),
+            requests: self.waits.0.len(),
             right: self.right,
-            score: self.outcome.score(),
-            latencies: self.outcome.by_priority().into_iter().map(of).collect(),
+            score: self.waits.score(),
+            latencies: self.waits.by_priority().into_iter().map(of).collect(),
         }
     }
 
     /// In percent.
     #[must_use]
     pub fn correct(&self) -> f64 {
-        self.right as f64 / self.outcome.waits.len().max(1) as f64 * 100.0
+        self.right as f64 / self.waits.0.len().max(1) as f64 * 100.0
     }
 }
 
@@ -185,6 +183,6 @@ impl Display for Report {
             }
             writeln!(f)?;
         }
-        write!(f, "Results: {:.2} {}", self.correct(), self.outcome.score())
+        write!(f, "Results: {:.2} {}", self.correct(), self.waits.score())
     }
 }

@@ -4,23 +4,21 @@ use std::collections::BTreeMap;
 
 /// Of each request, in the order in which they were made: its priority, and how long it waited, in ns.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Outcome {
-    pub waits: Vec<(u8, u64)>,
-}
+pub struct Waits(pub Vec<(u8, u64)>);
 
-impl Outcome {
+impl Waits {
     /// As the official client has it: the sum of priority times latency in us, divided by the number of requests.
     #[must_use]
     pub fn score(&self) -> u64 {
         let weighted = |(priority, ns): &(u8, u64)| u64::from(*priority) * (ns / 1000);
-        self.waits.iter().map(weighted).sum::<u64>() / (self.waits.len() as u64).max(1)
+        self.0.iter().map(weighted).sum::<u64>() / (self.0.len() as u64).max(1)
     }
 
     /// Of each priority that there was, the latencies in ns from the shortest to the longest.
     #[must_use]
     pub fn by_priority(&self) -> BTreeMap<u8, Vec<u64>> {
         let mut latencies: BTreeMap<u8, Vec<u64>> = BTreeMap::new();
-        for (priority, ns) in &self.waits {
+        for (priority, ns) in &self.0 {
             latencies.entry(*priority).or_default().push(*ns);
         }
         latencies.values_mut().for_each(|of| of.sort_unstable());
@@ -45,11 +43,9 @@ mod tests {
 
     #[test]
     fn a_score_is_what_the_official_client_computes() {
-        let outcome = Outcome {
-            waits: vec![(1, 10_999), (3, 20_000)],
-        };
-        assert_eq!(outcome.score(), (10 + 60) / 2);
-        assert_eq!(Outcome::default().score(), 0);
+        let waits = Waits(vec![(1, 10_999), (3, 20_000)]);
+        assert_eq!(waits.score(), (10 + 60) / 2);
+        assert_eq!(Waits::default().score(), 0);
     }
 
     #[test]

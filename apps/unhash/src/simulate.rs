@@ -1,8 +1,9 @@
 //! The server on a simulated clock: the pool's run queue chooses, and time is what the chosen numbers take at a given rate.
 //! So orders can be compared without noise, and on machines that are not there.
 
+use crate::desk::{CHUNK, quantum_ns};
 use crate::engine::LOOK;
-use crate::score::Outcome;
+use crate::score::Waits;
 use crate::stream::{Asked, Settings};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use tombola_pool::queue::{Chunk, Currency, JobId, Request, RunQueue, Settled, WaiterId};
@@ -26,26 +27,36 @@ pub struct Policy {
     /// After how many numbers a core sees that another has found what it is looking for. One that had to try its whole chunk in
     /// vain would waste half a chunk for each job, which is 4 % of the score when there is more to do than can be done.
     pub look: u64,
+    pub cache: Cache,
+}
+
+/// What is done with requests that repeat another.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Cache {
+    /// All the work again.
+    None,
+    /// They wait for their turn, and are answered then if the other has been.
+    Turn,
     /// What was answered is answered again at once, and what is being worked on is joined.
-    pub cache: bool,
+    Join,
 }
 
 impl Policy {
-    /// What the first servers of the challenge did.
+    /// How the first servers of the challenge served, if with a better cache.
     pub const FIFO_ONE: Self = Self {
         order: Order::Fifo,
         width: Width::One,
         chunk: 0,
         look: u64::MAX,
-        cache: true,
+        cache: Cache::Join,
     };
     /// What `unhash serve` does if nothing else is said.
     pub const BEST: Self = Self {
         order: Order::Gittins,
         width: Width::All,
-        chunk: 65_536,
+        chunk: CHUNK,
         look: LOOK,
-        cache: true,
+        cache: Cache::Join,
     };
 }
 
@@ -69,7 +80,7 @@ fn work_s(machine: Machine, settings: &Settings) -> f64 {
 
 /// Requests come `delay_ns` apart.
 #[must_use]
-pub fn run(machine: Machine, policy: Policy, asked: &[Asked], delay_ns: u64) -> Outcome {
+pub fn run(machine: Machine, policy: Policy, asked: &[Asked], delay_ns: u64) -> Waits {
     let mut server = Server::new(machine, policy, asked, delay_ns);
     let mut arrivals = 0..asked.len();
     loop {
@@ -83,9 +94,7 @@ pub fn run(machine: Machine, policy: Policy, asked: &[Asked], delay_ns: u64) -> 
         }
     }
     let waited = |(asked, ns): (&Asked, u64)| (asked.priority, ns);
-    Outcome {
-        waits: asked.iter().zip(server.waits).map(waited).collect(),
-    }
+    Waits(asked.iter().zip(server.waits).map(waited).collect())
 }
 
 struct Server<'a> {
@@ -108,14 +117,8 @@ struct Server<'a> {
 
 impl<'a> Server<'a> {
     fn new(machine: Machine, policy: Policy, asked: &'a [Asked], delay_ns: u64) -> Self {
-        let chunk = policy.chunk.max(1) as f64;
-        let quantum_ns = (chunk / machine.rate * 1e9) as u64;
-        let queue = RunQueue::new(
-            policy.order,
-            policy.width,
-            quantum_ns.clamp(100_000, 100_000_000),
-            1,
-        );
+        let quantum_ns = quantum_ns(policy.chunk, 1e9 / machine.rate);
+        let queue = RunQueue::new(policy.order, policy.width, quantum_ns, 1);
         Self {
             machine,
             policy,
@@ -139,14 +142,13 @@ impl<'a> Server<'a> {
             range,
             priority,
         } = &self.asked[i];
-        if self.policy.cache && self.answered.contains(number) {
+        let joins = self.policy.cache == Cache::Join;
+        if joins && self.answered.contains(number) {
             self.answer(i, now_ns);
             return;
         }
         let tickets = u32::from(*priority).max(1);
-        if self.policy.cache
-            && let Some(job) = self.in_work.get(number)
-        {
+        if joins && let Some(job) = self.in_work.get(number) {
             let waiter = self.queue.join(*job, tickets, Currency::BASE);
             self.waiting.insert(waiter.expect("there is room"), i);
             return;
@@ -177,6 +179,7 @@ impl<'a> Server<'a> {
             let asked = &self.asked[self.made_for[&chunk.job]];
             let sought = asked.number - asked.range.start;
             let tried = match chunk.units.contains(&sought) {
+                _ if self.is_known(asked) => 0,
                 true => sought + 1 - chunk.units.start,
                 false => chunk.units.end - chunk.units.start,
             };
@@ -192,7 +195,8 @@ impl<'a> Server<'a> {
         let (chunk, took_ns) = self.chunks.remove(&core).expect("it had one");
         let asked = &self.asked[self.made_for[&chunk.job]];
         let number = asked.number;
-        let is_found = chunk.units.contains(&(number - asked.range.start));
+        let sought = number - asked.range.start;
+        let is_found = chunk.units.contains(&sought) || self.is_known(asked);
         if let Settled::Ended(waiters) = self.queue.settle(&chunk, took_ns, is_found) {
             self.stop(chunk.job, now_ns);
             self.in_work.remove(&number);
@@ -205,9 +209,15 @@ impl<'a> Server<'a> {
         self.begin(now_ns);
     }
 
+    /// When its turn has come.
+    fn is_known(&self, asked: &Asked) -> bool {
+        self.policy.cache == Cache::Turn && self.answered.contains(&asked.number)
+    }
+
     /// The job has ended; who still works on it sees that soon.
     fn stop(&mut self, job: JobId, now_ns: u64) {
-        let seen_ns = now_ns + (self.policy.look as f64 / self.machine.rate * 1e9) as u64;
+        let look_ns = (self.policy.look as f64 / self.machine.rate * 1e9) as u64;
+        let seen_ns = now_ns.saturating_add(look_ns);
         let cores = self.running.iter().copied();
         let of_job =
             cores.filter(|(end_ns, core)| *end_ns > seen_ns && self.chunks[core].0.job == job);

@@ -72,14 +72,15 @@ impl Display for Status {
         )?;
         write!(
             f,
-            "{} connections, {} jobs; {} answered ({} from the cache, {} joined), {} in vain, {} gone",
+            "{} connections, {} jobs; {} answered ({} from the cache, {} joined), {} in vain, {} gone, {} not taken",
             self.connections,
             self.jobs,
             self.answered,
             self.remembered,
             self.joined,
             self.in_vain,
-            self.gone
+            self.gone,
+            self.not_taken
         )?;
         for job in &self.in_work {
             let units = job.range.end - job.range.start;

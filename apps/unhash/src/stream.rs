@@ -46,8 +46,6 @@ impl Settings {
         delay_us: 100_000,
         lambda: 0.0,
     };
-    /// Of the test half way.
-    pub const MIDWAY_SEED: u32 = 3_435_245;
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]

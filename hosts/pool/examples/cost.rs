@@ -6,8 +6,8 @@
 use std::ops::ControlFlow::Continue;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use tombola_pool::queue::{Currency, Request, RunQueue, Width};
-use tombola_pool::{Job, Order, Pool};
+use tombola_pool::queue::{Currency, Request, RunQueue};
+use tombola_pool::{Job, Order, Pool, Width};
 
 const QUANTUM_NS: u64 = 1_000_000;
 const JOBS: [u64; 4] = [100, 1_000, 10_000, 100_000];

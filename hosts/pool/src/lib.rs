@@ -32,9 +32,9 @@ mod pool;
 pub mod queue;
 mod sync;
 
-pub use order::{Order, UnknownOrder};
+pub use order::{Order, UnknownName, Width};
 pub use pool::{Builder, Job, Outcome, Over, Pool, Waiting};
-pub use queue::{Currency, QUANTUM_NS, Refused, TICKETS, Width};
+pub use queue::{Currency, QUANTUM_NS, Refused, TICKETS};
 
 /// Tickets of a job of which nothing is said.
 pub const TICKETS_DEFAULT: u32 = 100;

@@ -1,4 +1,4 @@
-//! In which order jobs have their turns.
+//! In which order jobs have their turns, and how many workers each.
 
 use std::cmp::{Ordering, Reverse};
 use std::fmt::{self, Display, Formatter};
@@ -65,27 +65,56 @@ impl Order {
     }
 }
 
-/// No order has this name.
+/// How many workers may work on one job at a time.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Width {
+    One,
+    #[default]
+    All,
+}
+
+impl Width {
+    pub const ALL: [Self; 2] = [Self::One, Self::All];
+
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::One => "one",
+            Self::All => "all",
+        }
+    }
+}
+
+/// Nothing of its kind has this name.
 #[derive(Clone, Debug, Error, PartialEq, Eq)]
-#[error("no order is called {name:?}; there are {}", Order::ALL.map(Order::name).join(", "))]
-pub struct UnknownOrder {
+#[error("{name:?} is not one of {}", .there_are.join(", "))]
+pub struct UnknownName {
     name: String,
+    there_are: Vec<&'static str>,
 }
 
-impl FromStr for Order {
-    type Err = UnknownOrder;
+macro_rules! by_name {
+    ($($kind:ident),*) => {$(
+        impl FromStr for $kind {
+            type Err = UnknownName;
 
-    fn from_str(name: &str) -> Result<Self, UnknownOrder> {
-        let found = Self::ALL.into_iter().find(|order| order.name() == name);
-        found.ok_or_else(|| UnknownOrder { name: name.into() })
-    }
-}
+            fn from_str(name: &str) -> Result<Self, UnknownName> {
+                let found = Self::ALL.into_iter().find(|one| one.name() == name);
+                found.ok_or_else(|| UnknownName {
+                    name: name.to_owned(),
+                    there_are: Self::ALL.map(Self::name).to_vec(),
+                })
+            }
+        }
 
-impl Display for Order {
-    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
-        f.pad(self.name())
-    }
+        impl Display for $kind {
+            fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+                f.pad(self.name())
+            }
+        }
+    )*};
 }
+by_name!(Order, Width);
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Rank(Reverse<Index>);

@@ -6,13 +6,13 @@
 //! ```
 
 use crate::queue::{
-    Currency, JobId, Refused, Request, RunQueue, Settled, WaiterId, Width, check, check_quantum,
+    Currency, JobId, Refused, Request, RunQueue, Settled, WaiterId, check, check_quantum,
 };
 use crate::sync::{
     Arc, AtomicBool, Builder as ThreadBuilder, Condvar, JoinHandle, Mutex, MutexGuard, Ordering,
     thread,
 };
-use crate::{Order, TICKETS_DEFAULT};
+use crate::{Order, TICKETS_DEFAULT, Width};
 use slotmap::{Key, SecondaryMap};
 use std::any::Any;
 use std::io;

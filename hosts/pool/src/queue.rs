@@ -9,7 +9,7 @@
 //! currency; who wants what another waits for already joins it, and their tickets add: whichever of them has its turn, the
 //! common work goes on, and that one pays for the chunk, even if it waits no more when the chunk ends.
 
-use crate::order::{Order, Rank};
+use crate::order::{Order, Rank, Width};
 use slotmap::{SlotMap, new_key_type};
 use std::collections::BTreeSet;
 use std::ops::{Range, RangeInclusive};
@@ -21,14 +21,6 @@ pub const TICKETS: RangeInclusive<u32> = 1..=10_000;
 
 /// What a quantum may be, in ns: the core bounds how far a client may be ahead or behind, and a quantum is well within.
 pub const QUANTUM_NS: RangeInclusive<u64> = 1_000..=100_000_000;
-
-/// How many workers may work on one job at a time.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Width {
-    One,
-    #[default]
-    All,
-}
 
 new_key_type! {
     /// Of one job, never of another.
@@ -326,12 +318,6 @@ impl RunQueue {
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.jobs.is_empty()
-    }
-
-    /// Units of a job that nobody was given yet.
-    #[must_use]
-    pub fn left(&self, job: JobId) -> Option<u64> {
-        self.jobs.get(job).map(Job::left)
     }
 
     /// What a worker is to do next. Each chunk must be settled.

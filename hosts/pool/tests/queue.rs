@@ -2,8 +2,8 @@
 
 use std::collections::BTreeMap;
 use std::ops::Range;
-use tombola_pool::queue::{Chunk, Currency, JobId, Refused, Request, RunQueue, Settled, Width};
-use tombola_pool::{Order, TICKETS_DEFAULT};
+use tombola_pool::queue::{Chunk, Currency, JobId, Refused, Request, RunQueue, Settled};
+use tombola_pool::{Order, TICKETS_DEFAULT, Width};
 
 const QUANTUM_NS: u64 = 1_000_000;
 

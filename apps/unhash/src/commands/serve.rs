@@ -2,14 +2,13 @@
 
 use super::say;
 use super::values::{misused, seconds};
-use crate::desk::{Desk, Settings};
+use crate::desk::{CHUNK, Desk, Settings};
 use crate::engine::{Engine, Processes};
 use crate::kernel::Kernel;
 use crate::say::warn;
 use crate::serve::{Patience, Server, listen};
-use crate::simulate::Policy;
 use anyhow::{Context, Result, ensure};
-use clap::{Args, ValueEnum};
+use clap::Args;
 use std::io;
 use std::net::SocketAddr;
 use std::process::ExitCode;
@@ -20,23 +19,6 @@ use tokio::runtime::Builder as Runtime;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::mpsc;
 use tombola_pool::{Order, Width};
-
-#[derive(Clone, Copy, ValueEnum)]
-enum WidthArg {
-    /// A request is worked on by one worker
-    One,
-    /// By all of them at once
-    All,
-}
-
-impl From<WidthArg> for Width {
-    fn from(arg: WidthArg) -> Self {
-        match arg {
-            WidthArg::One => Self::One,
-            WidthArg::All => Self::All,
-        }
-    }
-}
 
 #[derive(Args)]
 pub struct Serve {
@@ -50,11 +32,11 @@ pub struct Serve {
     /// stride (both by priority as tickets)
     #[arg(long, default_value_t)]
     order: Order,
-    /// How many may work on one request
-    #[arg(long, value_enum, default_value = "all")]
-    width: WidthArg,
+    /// How many workers may work on one request: one, all
+    #[arg(long, default_value_t)]
+    width: Width,
     /// How many numbers are tried before another choice is made; 0: the whole range
-    #[arg(long, value_name = "NUMBERS", default_value_t = Policy::BEST.chunk)]
+    #[arg(long, value_name = "NUMBERS", default_value_t = CHUNK)]
     chunk: u64,
     /// How many answers are remembered, the last asked for; 0: none, and equal requests are worked on apart
     #[arg(long, value_name = "ANSWERS", default_value_t = 1_000_000)]
@@ -105,7 +87,7 @@ impl Serve {
         let settings = Settings {
             workers,
             order: self.order,
-            width: self.width.into(),
+            width: self.width,
             chunk: self.chunk,
             cache: self.cache as usize,
             jobs_max: self.queue_max as usize,

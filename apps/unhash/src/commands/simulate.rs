@@ -1,16 +1,40 @@
 //! `unhash simulate`
 
 use super::stream::Stream;
-use super::values::positive;
+use super::values::{misused, positive};
 use super::{say, say_json};
-use crate::simulate::{self, Machine, Policy};
+use crate::desk::CHUNK;
+use crate::simulate::{self, Cache, Machine, Policy};
 use crate::stream::{self, Asked, Glibc};
 use anyhow::Result;
-use clap::Args;
+use clap::{Args, ValueEnum};
 use serde::Serialize;
 use std::process::ExitCode;
 use std::thread;
 use tombola_pool::{Order, Width};
+
+/// An hour.
+const DELAY_MAX_US: u64 = 3_600_000_000;
+
+#[derive(Clone, Copy, ValueEnum)]
+enum CacheArg {
+    /// All the work again
+    None,
+    /// It waits for its turn, and is answered then if the other has been
+    Turn,
+    /// As the server does: it is answered at once if the other has been, and joins it if not
+    Join,
+}
+
+impl From<CacheArg> for Cache {
+    fn from(arg: CacheArg) -> Self {
+        match arg {
+            CacheArg::None => Self::None,
+            CacheArg::Turn => Self::Turn,
+            CacheArg::Join => Self::Join,
+        }
+    }
+}
 
 #[derive(Args)]
 pub struct Simulate {
@@ -23,14 +47,14 @@ pub struct Simulate {
     #[arg(long, value_name = "MILLION", default_value = "65", value_parser = positive)]
     rate: f64,
     /// Numbers of a chunk; 0: the whole range
-    #[arg(long, value_name = "NUMBERS", default_value_t = Policy::BEST.chunk)]
+    #[arg(long, value_name = "NUMBERS", default_value_t = CHUNK)]
     chunk: u64,
     /// Microseconds of a request that are no hashing
-    #[arg(long, value_name = "US", default_value_t = 60)]
+    #[arg(long, value_name = "US", default_value_t = 60, value_parser = clap::value_parser!(u64).range(0..=3_600_000_000))]
     overhead: u64,
-    /// Nothing is remembered, and equal requests are worked on apart
-    #[arg(long)]
-    no_cache: bool,
+    /// What is done with a request that repeats another
+    #[arg(long, value_enum, default_value = "join")]
+    cache: CacheArg,
     /// Requests come so fast that they take this part of all cores, whatever delay is given
     #[arg(long, value_parser = positive)]
     load: Option<f64>,
@@ -69,6 +93,12 @@ impl Simulate {
         };
         if let Some(load) = self.load {
             settings.delay_us = simulate::delay_us(machine, &self.stream.as_made(&settings), load);
+            if !(1..=DELAY_MAX_US).contains(&settings.delay_us) {
+                misused(format_args!(
+                    "for load {load} requests would come {} us apart, must be 1 us to an hour; take another load or rate",
+                    settings.delay_us
+                ));
+            }
         }
         let simulated = self.all(machine, &settings);
         if self.json {
@@ -93,32 +123,24 @@ impl Simulate {
         Ok(ExitCode::SUCCESS)
     }
 
-    /// The challenge's first servers, then all others.
+    /// One core for each request by arrival, then all others.
     fn all(&self, machine: Machine, settings: &stream::Settings) -> Vec<Simulated> {
         let streams: Vec<Vec<Asked>> = (0..self.streams)
             .map(|n| Glibc::new(self.seed.wrapping_add(n)))
             .map(|mut random| self.stream.requests(settings, &mut random))
             .collect();
-        let widths = [("one", Width::One), ("all", Width::All)];
-        let of_width = |(name, width)| {
-            let of = move |order| {
-                (
-                    name,
-                    Policy {
-                        order,
-                        width,
-                        chunk: self.chunk,
-                        ..Policy::BEST
-                    },
-                )
-            };
-            Order::ALL.into_iter().map(of)
-        };
-        let first = [("one", Policy::FIFO_ONE)].into_iter();
-        let policies = first.chain(widths.into_iter().flat_map(of_width));
+        let of_width = |width| Order::ALL.into_iter().map(move |order| (order, width));
+        let others = Width::ALL.into_iter().flat_map(of_width);
+        let others = others.map(|(order, width)| Policy {
+            order,
+            width,
+            chunk: self.chunk,
+            ..Policy::BEST
+        });
+        let policies = std::iter::once(Policy::FIFO_ONE).chain(others);
         let score = |policy: Policy| {
             let policy = Policy {
-                cache: !self.no_cache,
+                cache: self.cache.into(),
                 ..policy
             };
             let of = |asked: &Vec<Asked>| {
@@ -130,11 +152,11 @@ impl Simulate {
         let mut all: Vec<Simulated> = thread::scope(|scope| {
             let score = &score;
             let begun: Vec<_> = policies
-                .map(|(width, policy)| (width, policy, scope.spawn(move || score(policy))))
+                .map(|policy| (policy, scope.spawn(move || score(policy))))
                 .collect();
-            let done = begun.into_iter().map(|(width, policy, score)| Simulated {
+            let done = begun.into_iter().map(|(policy, score)| Simulated {
                 order: policy.order.name(),
-                width,
+                width: policy.width.name(),
                 chunk: policy.chunk,
                 load,
                 delay_us: settings.delay_us,

@@ -33,7 +33,7 @@ pub struct Stream {
     #[arg(long, value_name = "PERCENT", value_parser = clap::value_parser!(u32).range(0..=100))]
     repeat: Option<u32>,
     /// Microseconds from one request to the next
-    #[arg(long, value_name = "US")]
+    #[arg(long, value_name = "US", value_parser = clap::value_parser!(u64).range(0..=3_600_000_000))]
     delay: Option<u64>,
     /// Of the distribution of priorities; 0: all have priority 1
     #[arg(long, value_parser = not_negative)]

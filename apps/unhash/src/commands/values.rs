@@ -20,10 +20,11 @@ pub fn not_negative(text: &str) -> Result<f64, String> {
     }
 }
 
+/// A rate or a load.
 pub fn positive(text: &str) -> Result<f64, String> {
     match not_negative(text) {
-        Ok(number) if number > 0.0 => Ok(number),
-        _ => Err("must be a number, more than 0".to_owned()),
+        Ok(number) if (0.001..=1e6).contains(&number) => Ok(number),
+        _ => Err("must be a number, 0.001 to 1000000".to_owned()),
     }
 }
 
