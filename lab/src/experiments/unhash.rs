@@ -373,7 +373,7 @@ fn processes(bench: &Bench) -> Result<Vec<Row>> {
         title: "in processes".to_owned(),
         x: "processes".to_owned(),
         y: "score, million".to_owned(),
-        legend: SeriesLabelPosition::MiddleRight,
+        legend: SeriesLabelPosition::UpperLeft,
         curves: vec![
             Curve::line("published, 4 cores", points(&PUBLISHED_PROCESSES)),
             Curve::line(&format!("unhash, {} cores", cores()), points(&measured)),
