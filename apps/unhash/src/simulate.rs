@@ -285,6 +285,35 @@ mod tests {
         assert!((load(machine, &settings) - 0.5).abs() < 1e-4);
     }
 
+    /// One core of 1000 numbers a second, a request each 100 ms: the first is done at 1 s, the second at 2 s.
+    #[test]
+    fn a_repeat_is_worked_on_again_or_looked_up_in_turn_or_joined() {
+        let machine = Machine {
+            cores: 1,
+            rate: 1000.0,
+            overhead_ns: 0,
+        };
+        let asked = [999, 1999, 999].map(|number| Asked {
+            number,
+            range: number - 999..number + 1,
+            priority: 1,
+        });
+        let waits_ms = |cache| {
+            let policy = Policy {
+                cache,
+                ..Policy::FIFO_ONE
+            };
+            let Waits(waits) = run(machine, policy, &asked, 100_000_000);
+            waits
+                .iter()
+                .map(|(_, ns)| ns / 1_000_000)
+                .collect::<Vec<_>>()
+        };
+        assert_eq!(waits_ms(Cache::None), [1000, 1900, 2800]);
+        assert_eq!(waits_ms(Cache::Turn), [1000, 1900, 1800]);
+        assert_eq!(waits_ms(Cache::Join), [1000, 1900, 800]);
+    }
+
     #[test]
     fn without_a_queue_splitting_is_all_there_is_to_win() {
         let ratio = ratio(4, 65e6, 600_000_000, Policy::BEST, Policy::FIFO_ONE);
