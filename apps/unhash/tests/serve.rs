@@ -81,14 +81,13 @@ impl Server {
 
     /// Until that is so: what the server does, it does in its own time.
     fn wait_until(&self, is_so: impl Fn(&Status) -> bool) {
-        let began = Instant::now();
-        loop {
+        until(|| {
             let status = self.status();
-            if is_so(&status) {
-                return;
+            match is_so(&status) {
+                true => Ok(()),
+                false => Err(format!("it will never be so: {status:?}")),
             }
-            assert!(began.elapsed() < HANGS, "it will never be so: {status:?}");
-        }
+        });
     }
 
     fn signal(&self, signal: i32) {
@@ -96,14 +95,10 @@ impl Server {
     }
 
     fn ended(mut self) -> ExitStatus {
-        let began = Instant::now();
-        loop {
-            if let Some(status) = self.child.try_wait().unwrap() {
-                return status;
-            }
-            assert!(began.elapsed() < HANGS, "it does not end");
-            thread::yield_now();
-        }
+        until(|| {
+            let status = self.child.try_wait().unwrap();
+            status.ok_or("it does not end".to_owned())
+        })
     }
 
     /// The processes that search for it.
@@ -115,6 +110,18 @@ impl Server {
             ids.collect::<Vec<u32>>()
         };
         threads.flat_map(of_thread).collect()
+    }
+}
+
+/// Until that has happened; what is so instead is said if it never does.
+fn until<T>(mut happened: impl FnMut() -> Result<T, String>) -> T {
+    let began = Instant::now();
+    loop {
+        match happened() {
+            Ok(what) => return what,
+            Err(instead) => assert!(began.elapsed() < HANGS, "{instead}"),
+        }
+        thread::yield_now();
     }
 }
 
@@ -468,11 +475,10 @@ fn a_stop_does_not_wait_for_a_search() {
         assert_eq!(answer(&mut blocker), NOT_FOUND);
         drop(blocker);
         assert!(server.ended().success());
-        let began = Instant::now();
-        while searchers.iter().any(|id| is_there(*id)) {
-            assert!(began.elapsed() < HANGS, "processes are left: {searchers:?}");
-            thread::yield_now();
-        }
+        until(|| match searchers.iter().any(|id| is_there(*id)) {
+            true => Err(format!("processes are left: {searchers:?}")),
+            false => Ok(()),
+        });
     }
 }
 

@@ -381,7 +381,8 @@ impl<T: Clone + Send + 'static> Pool<T> {
             let _ = contained(|| answer(Outcome::Exhausted));
             return Ok(self.waiting(JobId::null(), WaiterId::null()));
         }
-        while waits && state.phase == Phase::Open && state.queue.len() >= shared.jobs_max {
+        let is_full = |state: &State<T>| state.queue.len() >= shared.jobs_max;
+        while waits && state.phase == Phase::Open && is_full(&state) {
             state = shared
                 .room
                 .wait(state)
@@ -389,7 +390,7 @@ impl<T: Clone + Send + 'static> Pool<T> {
         }
         let taken = if state.phase != Phase::Open {
             Err(Refused::Closed)
-        } else if state.queue.len() >= shared.jobs_max {
+        } else if is_full(&state) {
             Err(Refused::Full)
         } else {
             state.queue.submit(&job.request)

@@ -205,16 +205,14 @@ impl RunQueue {
     pub fn fund(&mut self, currency: Currency, tickets: u32) -> Result<(), Refused> {
         check(tickets);
         let id = currency.0.ok_or(Refused::Base)?;
-        let purse = self.purses.get(id).ok_or(Refused::NoSuchCurrency)?;
-        self.economy.set_tickets(purse.node, tickets);
+        self.economy.set_tickets(self.purse(id)?.node, tickets);
         Ok(())
     }
 
     /// Refused while anybody is in it.
     pub fn retire(&mut self, currency: Currency) -> Result<(), Refused> {
         let id = currency.0.ok_or(Refused::Base)?;
-        let purse = self.purses.get(id).ok_or(Refused::NoSuchCurrency)?;
-        if purse.clients > 0 {
+        if self.purse(id)?.clients > 0 {
             return Err(Refused::InUse);
         }
         let Purse { node, inside, .. } = self.purses.remove(id).expect("it is there");
@@ -224,11 +222,14 @@ impl RunQueue {
     }
 
     fn node(&self, currency: Currency) -> Result<u32, Refused> {
-        let Currency(Some(id)) = currency else {
-            return Ok(BEST_EFFORT);
-        };
-        let purse = self.purses.get(id).ok_or(Refused::NoSuchCurrency)?;
-        Ok(purse.node)
+        match currency.0 {
+            None => Ok(BEST_EFFORT),
+            Some(id) => Ok(self.purse(id)?.node),
+        }
+    }
+
+    fn purse(&self, id: PurseId) -> Result<&Purse, Refused> {
+        self.purses.get(id).ok_or(Refused::NoSuchCurrency)
     }
 
     fn depth(&self, currency: Currency) -> u32 {
@@ -294,8 +295,7 @@ impl RunQueue {
         joined.tickets += u64::from(tickets);
         let waits = joined.rank.is_some();
         if waits && self.order.is_proportional() {
-            self.economy.join(leaf);
-            self.economy.wait(leaf, 1, 0);
+            wait(&mut self.economy, leaf);
         } else {
             self.dequeue(job);
             self.enqueue(job);
@@ -428,9 +428,7 @@ impl RunQueue {
             return;
         }
         for waiter in &job.waiters {
-            let leaf = self.waiters[*waiter].leaf;
-            self.economy.join(leaf);
-            self.economy.wait(leaf, 1, 0);
+            wait(&mut self.economy, self.waiters[*waiter].leaf);
         }
     }
 
@@ -489,6 +487,12 @@ impl RunQueue {
         };
         self.economy.charge(self.waiters[waiter].leaf, &bill);
     }
+}
+
+/// The client wants a worker, any of them, as all are one CPU to the economy; since when is nothing to it.
+fn wait(economy: &mut Economy, leaf: u32) {
+    economy.join(leaf);
+    economy.wait(leaf, 1, 0);
 }
 
 pub(crate) fn check_quantum(ns: u64) {

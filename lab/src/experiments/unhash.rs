@@ -76,6 +76,8 @@ const PUBLISHED_PROCESSES: [(u32, f64); 6] = [
 /// With as many percent of repeated requests.
 const PUBLISHED_SEQUENTIAL_CACHE: [(u32, f64); 2] = [(20, 71.737_275), (50, 41.742_737)];
 const PUBLISHED_THREADS_CACHE: [(u32, f64); 2] = [(20, 17.973_597), (50, 4.901_121)];
+/// Measured again beside the processes.
+const PUBLISHED_6_THREADS: f64 = 20.956_330;
 /// Of the sequential server's score.
 const PART_OF_THEIRS_MAX: f64 = 0.1;
 
@@ -366,8 +368,11 @@ fn processes(bench: &Bench) -> Result<Vec<Row>> {
         ));
     }
     let in_threads = load.score(&format!("{plain} --workers {THEIR_THREADS}"), 20)?;
-    // Beside these the sweep of threads was run again, with another result.
-    rows.push(score_row("threads: 6", &in_threads, Some(20.956_330)));
+    rows.push(score_row(
+        "threads: 6",
+        &in_threads,
+        Some(PUBLISHED_6_THREADS),
+    ));
     let ends = |score| vec![(4.0, score), (100.0, score)];
     let panel = Panel {
         title: "in processes".to_owned(),
@@ -377,7 +382,7 @@ fn processes(bench: &Bench) -> Result<Vec<Row>> {
         curves: vec![
             Curve::line("published, 4 cores", points(&PUBLISHED_PROCESSES)),
             Curve::line(&format!("unhash, {} cores", cores()), points(&measured)),
-            Curve::line("published, 6 threads", ends(20.956_330)),
+            Curve::line("published, 6 threads", ends(PUBLISHED_6_THREADS)),
             Curve::line("unhash, 6 threads", ends(in_threads.mean)),
         ],
     };
@@ -444,8 +449,7 @@ fn cache(bench: &Bench) -> Result<Vec<Row>> {
         if let Some(published) = published {
             let points = published.iter().map(logarithm).collect();
             curves.push(Curve::line(&format!("published, {name}"), points));
-        }
-        if published.is_none() {
+        } else {
             for ((percent, score), (_, theirs)) in measured.iter().zip(PUBLISHED_THREADS_CACHE) {
                 let best = theirs / PUBLISHED_SEQUENTIAL;
                 let part = score / sequential.mean;
@@ -524,16 +528,12 @@ fn order(bench: &Bench) -> Result<Vec<Row>> {
         let all = simulated(&format!(
             "--cores {cores} --rate {rate} --delay {delay} --streams {STREAMS_OF_BARS}"
         ))?;
-        let (others, index) = all.split_at(all.len() - 1);
-        let best = others.iter().copied().fold(f64::MAX, f64::min);
+        let (index, best) = index_and_best(&all);
         let name = format!(
             "simulated, {cores} cores, {rate} MH/s, {delay} us: gittins of fifo, one core each"
         );
-        rows.push(at_most(name, index[0], most, None));
-        rows.push(less_than_all(
-            "of the best other, all cores",
-            index[0] / best,
-        ));
+        rows.push(at_most(name, index, most, None));
+        rows.push(less_than_all("of the best other, all cores", index / best));
     }
     let mut panels: Vec<Panel> = Vec::new();
     for cores in MACHINES {
@@ -560,6 +560,12 @@ fn simulated(words: &str) -> Result<Vec<f64>> {
     ratios.with_context(|| format!("unhash simulate {words}: an order is missing"))
 }
 
+/// Of those that are compared, Gittins' index, which is the last, and the best other.
+fn index_and_best(ratios: &[f64]) -> (f64, f64) {
+    let (index, others) = ratios.split_last().expect("some are compared");
+    (*index, others.iter().copied().fold(f64::MAX, f64::min))
+}
+
 /// At each load, the orders' scores in parts of FIFO's; and where Gittins' is worst in parts of the best other.
 fn simulated_loads(cores: u32) -> Result<(Panel, f64)> {
     let mut curves = vec![Vec::new(); COMPARED.len()];
@@ -570,10 +576,7 @@ fn simulated_loads(cores: u32) -> Result<(Panel, f64)> {
         for (curve, ratio) in curves.iter_mut().zip(&ratios) {
             curve.push((load, *ratio));
         }
-        let [others @ .., index] = &ratios[..] else {
-            bail!("nothing is compared");
-        };
-        let best = others.iter().copied().fold(f64::MAX, f64::min);
+        let (index, best) = index_and_best(&ratios);
         worst = worst.max(index / best);
     }
     let named = COMPARED.iter().zip(curves);

@@ -2,9 +2,8 @@
 
 use super::stream::Stream;
 use super::values::seconds;
-use super::{say, say_json};
 use crate::load::{self, Pace, Report};
-use crate::say::warn;
+use crate::say::{say, say_json, warn};
 use crate::stream::{Glibc, Secret};
 use anyhow::{Result, ensure};
 use clap::Args;

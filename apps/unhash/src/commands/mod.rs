@@ -8,14 +8,12 @@ mod values;
 
 use crate::engine;
 use crate::kernel::Kernel;
-use crate::say::warn;
+use crate::say::{say, say_json, warn};
 use crate::status;
 use anyhow::{Context, Result};
 use clap::{Parser, Subcommand};
-use serde::Serialize;
 use std::collections::BTreeMap;
-use std::fmt::Display;
-use std::io::{self, Write};
+use std::io;
 use std::net::SocketAddr;
 use std::process::ExitCode;
 
@@ -76,18 +74,6 @@ pub fn run() -> ExitCode {
         warn(format_args!("{error:#}"));
         ExitCode::FAILURE
     })
-}
-
-/// Whoever reads it may have seen enough and gone.
-fn say(text: impl Display) -> Result<()> {
-    match writeln!(io::stdout(), "{text}") {
-        Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
-        said => said.context("cannot write"),
-    }
-}
-
-fn say_json(what: &impl Serialize) -> Result<()> {
-    say(serde_json::to_string_pretty(what)?)
 }
 
 fn say_kernels(json: bool) -> Result<ExitCode> {

@@ -1,11 +1,10 @@
 //! `unhash serve`
 
-use super::say;
 use super::values::{misused, seconds};
 use crate::desk::{CHUNK, Desk, Settings};
 use crate::engine::{Engine, Processes};
 use crate::kernel::Kernel;
-use crate::say::warn;
+use crate::say::{say, warn};
 use crate::serve::{Patience, Server, listen};
 use anyhow::{Context, Result, ensure};
 use clap::Args;

@@ -2,8 +2,8 @@
 
 use super::stream::Stream;
 use super::values::{misused, positive};
-use super::{say, say_json};
 use crate::desk::CHUNK;
+use crate::say::{say, say_json};
 use crate::simulate::{self, Cache, Machine, Policy};
 use crate::stream::{self, Asked, Glibc};
 use anyhow::Result;
