@@ -4,7 +4,7 @@
 use crate::plot::{self, Area, COLOURS};
 use crate::result::{self, Row};
 use crate::vm::cli::tombola_image;
-use crate::vm::{Machine, Mode};
+use crate::vm::{Machine, Mode, Progress};
 use anyhow::{Context, Result, anyhow, bail};
 use clap::Args;
 use plotters::prelude::*;
@@ -66,34 +66,32 @@ impl DemoArgs {
 fn measure() -> Result<Vec<Phase>> {
     let machine = Machine {
         cpus: CPUS,
-        mode: Mode::Parallel,
+        mode: Mode::Kvm,
         timeout: Duration::from_secs(300),
         ..Machine::default()
     };
     eprintln!("demo: booting a kernel with sched_ext on {CPUS} virtual CPUs");
-    let mut phases = Vec::new();
-    let mut failed = None;
-    let outcome = machine.shell(&tombola_image()?, SCRIPT, |line| {
-        if failed.is_none() {
-            failed = take(line, &mut phases).err();
-        }
+    let outcome = machine.shell(&tombola_image()?, SCRIPT, |progress| match progress {
+        Progress::Boot { number, how } => eprintln!("demo: boot {number}, {how}"),
+        Progress::Line(line) if line.starts_with("sample ") => {}
+        Progress::Line(line) => eprintln!("demo: {line}"),
     })?;
-    outcome.success()?;
-    match failed {
-        Some(error) => Err(error),
-        None if phases.is_empty() => {
-            bail!("the machine measured nothing: its script printed no phase")
-        }
-        None => Ok(phases),
+    let mut phases = Vec::new();
+    for line in outcome.success()?.lines() {
+        take(line, &mut phases)?;
     }
+    if phases.is_empty() {
+        bail!("the machine measured nothing: its script printed no phase");
+    }
+    Ok(phases)
 }
 
-/// One line of the guest's script: `phase POLICY A B C`, `sample UPTIME_S NS_A NS_B NS_C`, or a remark.
+/// One line of the guest's script: `phase POLICY A B C`, `sample UPTIME_S NS_A NS_B NS_C`, or a remark, which is only
+/// shown.
 fn take(line: &str, phases: &mut Vec<Phase>) -> Result<()> {
     let words: Vec<&str> = line.split_whitespace().collect();
     match words[..] {
         ["phase", policy, a, b, c] => {
-            eprintln!("demo: {policy}, tickets {a}:{b}:{c}");
             phases.push(Phase {
                 policy: policy.to_string(),
                 tickets: [a.parse()?, b.parse()?, c.parse()?],
@@ -110,7 +108,7 @@ fn take(line: &str, phases: &mut Vec<Phase>) -> Result<()> {
                 used_s: [seconds(a)?, seconds(b)?, seconds(c)?],
             });
         }
-        _ => eprintln!("demo: {line}"),
+        _ => {}
     }
     Ok(())
 }

@@ -40,7 +40,7 @@ fn command() -> Command {
         )
         .subcommand(
             BenchArgs::augment_args(Command::new("bench"))
-                .about("Measure share error or the cost of scheduling, one case by hand"),
+                .about("Measure share error, the cost of scheduling or programs, one case by hand"),
         )
         .subcommand(
             VmArgs::augment_args(Command::new("vm"))

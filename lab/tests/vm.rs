@@ -1,7 +1,9 @@
 //! Boots real machines: needs what `make vm` fetches, and about half a minute.
 
+use std::cell::RefCell;
+use std::process::Command;
 use std::time::Duration;
-use tombola_lab::vm::{Image, Kernel, Machine, Mode};
+use tombola_lab::vm::{Image, Kernel, Machine, Mode, Progress};
 
 fn run(machine: &Machine, line: &str) -> tombola_lab::vm::Outcome {
     machine
@@ -57,14 +59,16 @@ fn both_kernels_run_a_command_and_have_what_a_scheduler_needs() {
 
 #[test]
 fn lines_arrive_one_by_one_and_without_carriage_returns() {
-    let mut lines = Vec::new();
     let command = ["printf", "%s\n", "one", "two words", "it's $HOME"];
+    let lines = RefCell::new(Vec::new());
     let outcome = Machine::default()
-        .run(&Image::base().unwrap(), &command, |line| {
-            lines.push(line.to_owned())
+        .run(&Image::base().unwrap(), &command, |progress| {
+            if let Progress::Line(line) = progress {
+                lines.borrow_mut().push(line.to_owned())
+            }
         })
         .unwrap();
-    assert_eq!(lines, ["one", "two words", "it's $HOME"]);
+    assert_eq!(lines.into_inner(), ["one", "two words", "it's $HOME"]);
     assert_eq!(outcome.output, "one\ntwo words\nit's $HOME\n");
 }
 
@@ -109,6 +113,79 @@ fn a_crash_of_the_kernel_is_said_and_shown() {
         "{error}"
     );
     assert!(error.contains("Kernel panic"), "{error}");
+}
+
+// The first boot prints a line, says in the kernel's log what an emulation that trips makes it say, and goes down.
+const TRIPS_ONCE: &str = r#"
+echo "$(grep -o 'tombola.boot=.*' /proc/cmdline)"
+grep -q tombola.boot=1 /proc/cmdline || exit 3
+echo 'Oops: int3' >/dev/kmsg
+poweroff -f
+"#;
+
+#[test]
+fn a_repeated_boot_is_announced_and_only_the_last_one_counts() {
+    let seen = RefCell::new(Vec::new());
+    let outcome = Machine::default()
+        .shell(&Image::base().unwrap(), TRIPS_ONCE, |progress| {
+            seen.borrow_mut().push(match progress {
+                Progress::Boot { number, .. } => format!("boot {number}"),
+                Progress::Line(line) => line.to_owned(),
+            })
+        })
+        .unwrap();
+    assert_eq!(
+        seen.into_inner(),
+        ["boot 1", "tombola.boot=1", "boot 2", "tombola.boot=2"]
+    );
+    assert_eq!((outcome.status, &*outcome.output), (3, "tombola.boot=2\n"));
+}
+
+#[test]
+fn the_command_line_prints_the_output_of_the_last_boot_alone() {
+    let printed = Command::new(env!("CARGO_BIN_EXE_tombola-lab"))
+        .args(["vm", "--", "sh", "-c", TRIPS_ONCE])
+        .output()
+        .unwrap();
+    let said = String::from_utf8_lossy(&printed.stderr);
+    assert_eq!(printed.stdout, b"tombola.boot=2\n", "{said}");
+    assert!(said.contains("boot 2, emulated CPUs, once more"), "{said}");
+}
+
+#[test]
+fn a_machine_that_trips_in_every_boot_is_given_up() {
+    let line = TRIPS_ONCE.replace("tombola.boot=1 ", "tombola.boot= ");
+    let error = Machine::default()
+        .shell(&Image::base().unwrap(), &line, |_| ())
+        .unwrap_err()
+        .to_string();
+    assert!(error.contains("tombola.boot=3"), "{error}");
+    assert!(!error.contains("tombola.boot=2"), "{error}");
+}
+
+#[test]
+fn a_machine_runs_whether_kvm_can_be_used_or_not() {
+    let machine = Machine {
+        cpus: 2,
+        mode: Mode::Kvm,
+        ..Machine::default()
+    };
+    let boots = RefCell::new(Vec::new());
+    let outcome = machine
+        .shell(&Image::base().unwrap(), "nproc", |progress| {
+            if let Progress::Boot { how, .. } = progress {
+                boots.borrow_mut().push(how.to_owned())
+            }
+        })
+        .unwrap();
+    let boots = boots.into_inner();
+    assert_eq!((outcome.status, &*outcome.output), (0, "2\n"));
+    assert_eq!(boots[0], "KVM");
+    let fallback = "emulated CPUs, since KVM cannot be used here: ";
+    assert!(
+        boots.get(1).is_none_or(|how| how.starts_with(fallback)),
+        "{boots:?}"
+    );
 }
 
 // Three tasks on the CPUs, their CPU time and the time of day to the

@@ -1,7 +1,9 @@
 //! `tombola-lab vm`: one command in a virtual machine, by hand.
 
-use super::{Image, Kernel, Machine, Mode, explain, source_root};
+use super::{Image, Kernel, Machine, Mode, Progress, explain, source_root};
 use anyhow::{Context, Result};
+use std::cell::RefCell;
+use std::io::{IsTerminal, stdout};
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -19,6 +21,9 @@ pub struct VmArgs {
     disk: u32,
     #[arg(long, value_enum, default_value_t = Kernel::Newest)]
     kernel: Kernel,
+    /// Use KVM if it can be used, emulated CPUs if not
+    #[arg(long, conflicts_with = "measured")]
+    kvm: bool,
     /// Count time in instructions: the same run every time
     #[arg(long)]
     measured: bool,
@@ -51,9 +56,23 @@ impl VmArgs {
             add(&mut image, item)?;
         }
         let command: Vec<_> = self.command.iter().map(String::as_str).collect();
+        // What is printed can't be taken back when a boot turns out to be void, so only a person sees it at once. In counted
+        // time no boot is repeated.
+        let live = self.measured || stdout().is_terminal();
+        let held = RefCell::new(String::new());
         let outcome = self
             .machine()
-            .run(&image, &command, |line| println!("{line}"))?;
+            .run(&image, &command, |progress| match progress {
+                Progress::Boot { number: 1, .. } if !self.kvm => {}
+                Progress::Boot { number, how } => {
+                    eprintln!("tombola-lab: boot {number}, {how}");
+                    held.borrow_mut().clear();
+                }
+                Progress::Line(line) if live => println!("{line}"),
+                Progress::Line(line) => *held.borrow_mut() += &format!("{line}\n"),
+            });
+        print!("{}", held.into_inner());
+        let outcome = outcome?;
         if self.kernel_log {
             eprint!("{}", outcome.kernel_log);
         } else {
@@ -71,6 +90,7 @@ impl VmArgs {
                 shift: self.shift,
                 seed: self.seed,
             },
+            false if self.kvm => Mode::Kvm,
             false => Mode::Parallel,
         };
         Machine {

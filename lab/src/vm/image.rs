@@ -39,6 +39,9 @@ const DIRECTORIES: [(&str, u32); 9] = [
     ("var/tmp", 0o1777),
 ];
 
+/// Where Debian's packages put shared libraries, below `/` and `/usr`; the dynamic loader looks there.
+const LIBRARIES: &str = "lib/x86_64-linux-gnu";
+
 #[derive(Clone)]
 struct Entry {
     mode: u32,
@@ -79,9 +82,23 @@ impl Image {
 
     pub fn program_at(&mut self, host: &Path, guest: &str) -> Result<&mut Self> {
         self.file_from(host, guest)?;
-        for library in shared_libraries(host)? {
+        for library in shared_libraries(Command::new("ldd").arg(host))? {
             let guest = utf8(&library)?.to_owned();
             self.file_from(&library, &guest)?;
+        }
+        Ok(self)
+    }
+
+    /// Adds a program of a package that was unpacked into `root`, at the place it has there, with its shared libraries: those
+    /// below `root`, and the host's for the others.
+    pub fn unpacked_program(&mut self, root: &Path, guest: &str) -> Result<&mut Self> {
+        let host = root.join(guest.trim_start_matches('/'));
+        self.file_from(&host, guest)?;
+        let own = format!("{0}/usr/{LIBRARIES}:{0}/{LIBRARIES}", utf8(root)?);
+        for library in shared_libraries(Command::new("ldd").env("LD_LIBRARY_PATH", own).arg(&host))?
+        {
+            let guest = library.strip_prefix(root).unwrap_or(&library);
+            self.file_from(&library, utf8(guest)?)?;
         }
         Ok(self)
     }
@@ -216,19 +233,11 @@ pub fn find_program(name: &str) -> Result<PathBuf> {
         })
 }
 
-/// What the dynamic loader would load for a program; nothing for a static one
-/// or a script.
-fn shared_libraries(program: &Path) -> Result<Vec<PathBuf>> {
-    let output = Command::new("ldd")
-        .arg(program)
-        .output()
-        .context("cannot run ldd")?;
-    parse_ldd(&String::from_utf8_lossy(&output.stdout)).with_context(|| {
-        format!(
-            "{}: a shared library is missing on this machine",
-            program.display()
-        )
-    })
+/// What the dynamic loader would load, asked with `ldd`; nothing for a static program or a script.
+fn shared_libraries(ldd: &mut Command) -> Result<Vec<PathBuf>> {
+    let output = ldd.output().context("cannot run ldd")?;
+    parse_ldd(&String::from_utf8_lossy(&output.stdout))
+        .with_context(|| format!("{ldd:?}: a shared library is missing on this machine"))
 }
 
 // "libc.so.6 => /lib/x86_64-linux-gnu/libc.so.6 (0x…)", "/lib64/ld-linux-x86-64.so.2 (0x…)",

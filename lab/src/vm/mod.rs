@@ -1,11 +1,13 @@
 //! A virtual machine with a kernel that has sched_ext, in QEMU's software
 //! emulation: no KVM is needed, and the host's own kernel does not matter.
+//! [`Mode::Kvm`] uses KVM where it works.
 //!
 //! ```no_run
 //! use tombola_lab::vm::{Image, Machine, Mode};
 //! let machine = Machine { cpus: 2, mode: Mode::measured(), ..Machine::default() };
-//! let outcome = machine.run(&Image::base()?, &["uname", "-r"], |line| println!("{line}"))?;
+//! let outcome = machine.run(&Image::base()?, &["uname", "-r"], |progress| eprintln!("{progress:?}"))?;
 //! assert_eq!(outcome.status, 0);
+//! println!("{}", outcome.output);
 //! # anyhow::Ok(())
 //! ```
 //!
@@ -45,6 +47,9 @@ pub enum Kernel {
 pub enum Mode {
     /// Virtual CPUs run in parallel; time is wall time.
     Parallel,
+    /// As `Parallel`, but KVM runs the virtual CPUs if it can be used. That is found out by trying: if the guest does not come
+    /// to its command, the same machine boots once more on emulated CPUs, and `Progress::Boot` says why.
+    Kvm,
     /// Time is counted: 2^`shift` ns per instruction. Runs that are alike but
     /// for `seed` differ as two real runs do; the spread over a few seeds is
     /// the honest error bar.
@@ -57,9 +62,13 @@ impl Mode {
     pub const SHIFT_DEFAULT: u32 = 3;
 
     pub fn measured() -> Self {
+        Self::seeded(0)
+    }
+
+    pub fn seeded(seed: u64) -> Self {
         Mode::Measured {
             shift: Self::SHIFT_DEFAULT,
-            seed: 0,
+            seed,
         }
     }
 }
@@ -90,12 +99,21 @@ impl Default for Machine {
     }
 }
 
+/// What a machine reports while it runs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Progress<'a> {
+    /// A boot begins; `how` says by which CPUs and why. Lines of the boots before it are void.
+    Boot { number: u32, how: &'a str },
+    /// A line of the command's output.
+    Line(&'a str),
+}
+
 /// How a command ended that ran to its end.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Outcome {
     /// As in a shell: 128 + n if signal n killed it.
     pub status: i32,
-    /// Standard output and standard error together.
+    /// Standard output and standard error together, of the last boot alone.
     pub output: String,
     /// What the kernel said on its console after the boot.
     pub kernel_log: String,
@@ -123,21 +141,23 @@ impl Outcome {
 }
 
 impl Machine {
-    /// Boots, runs `command` as root in `/root`, hands each line of output to
-    /// `on_line` as it comes, and shuts down. A status other than 0 is not an
-    /// error; a machine that crashed or took too long is.
+    /// Boots, runs `command` as root in `/root` and shuts down. A status other than 0 is not an error; a machine that crashed
+    /// or took too long is.
+    ///
+    /// `watch` sees each line of output as it comes, to show it. A boot may turn out to be void and be repeated, so results
+    /// are read from [`Outcome::output`]; `watch` is no `FnMut` lest they be collected there.
     pub fn run(
         &self,
         image: &Image,
         command: &[&str],
-        on_line: impl FnMut(&str),
+        watch: impl Fn(Progress),
     ) -> Result<Outcome> {
-        qemu::run(self, image, command, on_line)
+        qemu::run(self, image, command, watch)
     }
 
     /// The same for a line of shell.
-    pub fn shell(&self, image: &Image, line: &str, on_line: impl FnMut(&str)) -> Result<Outcome> {
-        self.run(image, &["sh", "-c", line], on_line)
+    pub fn shell(&self, image: &Image, line: &str, watch: impl Fn(Progress)) -> Result<Outcome> {
+        self.run(image, &["sh", "-c", line], watch)
     }
 }
 

@@ -1,7 +1,7 @@
 //! Starting QEMU, and following it to its end.
 
 use super::{
-    Image, Kernel, Machine, Mode, Outcome, build_dir, explain, find_program, last_lines,
+    Image, Kernel, Machine, Mode, Outcome, Progress, build_dir, explain, find_program, last_lines,
     read_lossy, telling_part,
 };
 use anyhow::{Context, Result};
@@ -21,6 +21,12 @@ const INIT: &str = include_str!("init.sh");
 /// patching that was gone, nothing is learnt of the command and it may boot again.
 const BOOTS_MAX: u32 = 3;
 const TRIPPED: &str = "Oops: int3";
+/// A kernel that KVM runs comes to the command in two or three seconds.
+const KVM_BEGIN_MAX: Duration = Duration::from_secs(30);
+/// What QEMU says when KVM gives a guest up; the guest then stands still.
+const KVM_GAVE_UP: &str = "KVM internal error";
+/// How often a guest is looked after that prints nothing.
+const LOOK_EVERY: Duration = Duration::from_millis(100);
 /// A full pipe would make QEMU wait for us, and the guest see it.
 const OUTPUT_PIPE_BYTES: i32 = 1 << 20;
 /// A modest processor. It has no random numbers of its own, and none of the fast
@@ -35,7 +41,7 @@ pub fn run(
     machine: &Machine,
     image: &Image,
     command: &[&str],
-    mut on_line: impl FnMut(&str),
+    watch: impl Fn(Progress),
 ) -> Result<Outcome> {
     let started = Instant::now();
     let deadline = started + machine.timeout;
@@ -46,16 +52,20 @@ pub fn run(
         &complete(image, &kernel, machine.mode, command)?,
     )?;
 
-    let mut boots = 1;
-    let (output, in_time) = loop {
-        let command = qemu_command(machine, &kernel, &scratch)?;
+    let mut boot = Boot::first(machine.mode);
+    let (output, ending) = loop {
+        watch(Progress::Boot {
+            number: boot.number,
+            how: &boot.how,
+        });
+        let command = qemu_command(machine, &kernel, &scratch, &boot)?;
         let mut guest = Guest::start(command, machine.mode, &scratch)?;
-        let followed = guest.follow(deadline, &mut on_line)?;
-        let again = followed.1 && boots < BOOTS_MAX && machine.mode == Mode::Parallel;
-        if !again || !tripped(&scratch)? {
-            break followed;
+        let on_line = |line: &str| watch(Progress::Line(line));
+        let (output, ending) = guest.follow(deadline, on_line, || boot.stands_still(&scratch))?;
+        match boot.next(ending, machine.mode, &scratch)? {
+            Some(next) => boot = next,
+            None => break (output, ending),
         }
-        boots += 1;
     };
     let said = read_lossy(&scratch.status())?;
     let end = End {
@@ -67,7 +77,7 @@ pub fn run(
         qemu_errors: read_lossy(&scratch.qemu_errors())?,
         output,
     };
-    if !in_time {
+    if ending == Ending::TimeIsUp {
         return Err(end.timed_out(machine.timeout));
     }
     match end.status {
@@ -81,10 +91,82 @@ pub fn run(
     }
 }
 
+/// One boot of possibly several.
+struct Boot {
+    number: u32,
+    kvm: bool,
+    how: String,
+    started: Instant,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Ending {
+    Off,
+    StandsStill,
+    TimeIsUp,
+}
+
+impl Boot {
+    fn first(mode: Mode) -> Self {
+        let kvm = mode == Mode::Kvm;
+        Self {
+            number: 1,
+            kvm,
+            how: if kvm { "KVM" } else { "emulated CPUs" }.to_owned(),
+            started: Instant::now(),
+        }
+    }
+
+    /// That KVM can be opened says little: some hosts' runs no kernel. So it is tried with this very machine.
+    fn stands_still(&self, scratch: &Scratch) -> Result<bool> {
+        Ok(self.kvm
+            && (read_lossy(&scratch.qemu_errors())?.contains(KVM_GAVE_UP)
+                || (self.started.elapsed() > KVM_BEGIN_MAX && !begun(scratch)?)))
+    }
+
+    /// The boot that has to follow, if this one taught nothing of the command.
+    fn next(&self, ending: Ending, mode: Mode, scratch: &Scratch) -> Result<Option<Self>> {
+        let useless = match ending {
+            Ending::TimeIsUp => false,
+            Ending::StandsStill => true,
+            Ending::Off if self.kvm => !begun(scratch)?,
+            Ending::Off => tripped(scratch)?,
+        };
+        if !useless || self.number == BOOTS_MAX || matches!(mode, Mode::Measured { .. }) {
+            return Ok(None);
+        }
+        let how = if self.kvm {
+            let errors = read_lossy(&scratch.qemu_errors())?;
+            format!(
+                "emulated CPUs, since KVM cannot be used here: {}",
+                why_not_kvm(&errors)
+            )
+        } else {
+            "emulated CPUs, once more, since the emulation tripped over the kernel patching itself"
+                .to_owned()
+        };
+        Ok(Some(Self {
+            number: self.number + 1,
+            kvm: false,
+            how,
+            started: Instant::now(),
+        }))
+    }
+}
+
+fn begun(scratch: &Scratch) -> Result<bool> {
+    Ok(read_lossy(&scratch.status())?.starts_with("begun"))
+}
+
 fn tripped(scratch: &Scratch) -> Result<bool> {
-    let said = read_lossy(&scratch.status())?;
-    let done = said.lines().nth(1).is_some();
-    Ok(!said.starts_with("begun") || !done && read_lossy(&scratch.kernel_log())?.contains(TRIPPED))
+    let done = read_lossy(&scratch.status())?.lines().nth(1).is_some();
+    Ok(!begun(scratch)? || !done && read_lossy(&scratch.kernel_log())?.contains(TRIPPED))
+}
+
+fn why_not_kvm(qemu_errors: &str) -> &str {
+    let telling = qemu_errors.lines().find(|line| line.contains("KVM"));
+    let telling = telling.or(qemu_errors.lines().last());
+    telling.unwrap_or("the kernel did not come to the command")
 }
 
 struct KernelFiles {
@@ -160,7 +242,12 @@ fn write_initrd(path: &Path, image: &Image) -> Result<()> {
     })
 }
 
-fn qemu_command(machine: &Machine, kernel: &KernelFiles, scratch: &Scratch) -> Result<Command> {
+fn qemu_command(
+    machine: &Machine,
+    kernel: &KernelFiles,
+    scratch: &Scratch,
+    boot: &Boot,
+) -> Result<Command> {
     let mut qemu = Command::new(qemu_program(machine)?);
     qemu.args([
         "-machine",
@@ -178,13 +265,13 @@ fn qemu_command(machine: &Machine, kernel: &KernelFiles, scratch: &Scratch) -> R
         "-m",
         &machine.memory_mib.to_string(),
     ])
-    .args(["-cpu", CPU_MODEL])
-    .args(mode_options(machine.mode))
+    .args(["-cpu", if boot.kvm { "host" } else { CPU_MODEL }])
+    .args(accelerator_options(machine.mode, boot.kvm))
     .arg("-kernel")
     .arg(kernel.dir.join("vmlinuz"))
     .arg("-initrd")
     .arg(scratch.initrd())
-    .args(["-append", &kernel_line(machine.mode)])
+    .args(["-append", &kernel_line(machine.mode, boot.number)])
     .args(disk_options(machine.disk_mib));
     // Without an event descriptor the guest's writes are taken up at once, not
     // when QEMU's main loop gets to it: under -icount that would be chance.
@@ -217,7 +304,7 @@ fn disk_options(mib: u32) -> Vec<String> {
 /// -icount as soon as there are two.
 fn qemu_program(machine: &Machine) -> Result<PathBuf> {
     let fetched = build_dir()?.join("qemu10/run");
-    if machine.mode == Mode::Parallel {
+    if !matches!(machine.mode, Mode::Measured { .. }) {
         return find_program("qemu-system-x86_64").or(Ok(fetched));
     }
     if fetched.is_file() {
@@ -237,9 +324,10 @@ fn qemu_program(machine: &Machine) -> Result<PathBuf> {
     ))
 }
 
-fn mode_options(mode: Mode) -> Vec<String> {
+fn accelerator_options(mode: Mode, kvm: bool) -> Vec<String> {
     let Mode::Measured { shift, seed } = mode else {
-        return ["-accel", "tcg,thread=multi"].map(str::to_owned).to_vec();
+        let accelerator = if kvm { "kvm" } else { "tcg,thread=multi" };
+        return ["-accel", accelerator].map(str::to_owned).to_vec();
     };
     // No clock and no entropy from outside. With sleep=off an idle guest's time
     // jumps to its next timer.
@@ -255,11 +343,12 @@ fn mode_options(mode: Mode) -> Vec<String> {
 
 /// The kernel's self-tests would take half of each CPU early on; groups made by
 /// session would distort what the normal scheduler does.
-fn kernel_line(mode: Mode) -> String {
+fn kernel_line(mode: Mode, boot: u32) -> String {
     let common = "console=ttyS0 loglevel=4 panic=-1 oops=panic cryptomgr.notests=1 tsc=reliable \
                   mitigations=off nokaslr noautogroup";
     match mode {
-        Mode::Parallel => common.to_owned(),
+        // The guest may tell a repeated boot from the first, as tests do.
+        Mode::Parallel | Mode::Kvm => format!("{common} tombola.boot={boot}"),
         Mode::Measured { seed, .. } => format!("{common} tombola.seed={seed}"),
     }
 }
@@ -277,7 +366,7 @@ impl Guest {
             .stderr(File::create(scratch.qemu_errors())?);
         let cpu = match mode {
             Mode::Measured { .. } => Some(HostCpu::take()?),
-            Mode::Parallel => None,
+            Mode::Parallel | Mode::Kvm => None,
         };
         let number = cpu.as_ref().map(|cpu| cpu.number);
         unsafe {
@@ -298,28 +387,34 @@ impl Guest {
         Ok(Self { qemu, _cpu: cpu })
     }
 
-    /// Hands on the output line by line until the machine is off or the time
-    /// is up; returns all of it, and whether the machine ended in time.
+    /// Hands on the output line by line until the machine is off, stands still or the time is up; returns all of it.
     fn follow(
         &mut self,
         deadline: Instant,
-        mut on_line: impl FnMut(&str),
-    ) -> Result<(String, bool)> {
+        on_line: impl Fn(&str),
+        stands_still: impl Fn() -> Result<bool>,
+    ) -> Result<(String, Ending)> {
         let lines = read_lines(self.qemu.stdout.take().expect("stdout is piped"));
         let mut output = String::new();
         loop {
             let left = deadline.saturating_duration_since(Instant::now());
-            match lines.recv_timeout(left) {
+            match lines.recv_timeout(left.min(LOOK_EVERY)) {
                 Ok(line) => {
                     on_line(line.trim_end_matches('\n'));
                     output.push_str(&line);
                 }
                 Err(mpsc::RecvTimeoutError::Disconnected) => break,
-                Err(mpsc::RecvTimeoutError::Timeout) => return Ok((output, false)),
+                Err(mpsc::RecvTimeoutError::Timeout) if left.is_zero() => {
+                    return Ok((output, Ending::TimeIsUp));
+                }
+                Err(mpsc::RecvTimeoutError::Timeout) if stands_still()? => {
+                    return Ok((output, Ending::StandsStill));
+                }
+                Err(mpsc::RecvTimeoutError::Timeout) => {}
             }
         }
         self.qemu.wait()?;
-        Ok((output, true))
+        Ok((output, Ending::Off))
     }
 }
 
@@ -514,6 +609,18 @@ mod tests {
             command_script(&["echo", "it's", "$HOME"]),
             "#!/bin/sh\nexec 'echo' 'it'\\''s' '$HOME'\n"
         );
+    }
+
+    #[test]
+    fn why_kvm_cannot_be_used_is_said_in_one_line() {
+        let none = "Could not access KVM kernel module: No such file or directory\n\
+                    qemu-system-x86_64: failed to initialize kvm: No such file or directory\n";
+        let expected = "Could not access KVM kernel module: No such file or directory";
+        assert_eq!(why_not_kvm(none), expected);
+        let gave_up = "KVM internal error. Suberror: 1\nextra data[0]: 1\nemulation failure\n";
+        assert_eq!(why_not_kvm(gave_up), "KVM internal error. Suberror: 1");
+        let silent = "the kernel did not come to the command";
+        assert_eq!(why_not_kvm(""), silent);
     }
 
     #[test]
