@@ -1,4 +1,4 @@
-//! What chance may do to a lottery.
+//! What chance may do to a lottery, and medians.
 
 use statrs::distribution::{ChiSquared, ContinuousCDF};
 
@@ -27,9 +27,24 @@ pub fn chance_of(errors: &[f64]) -> f64 {
     chi_square.sf(sum)
 }
 
+/// The middle one, or the mean of the two in the middle; nothing of none.
+pub fn median(mut values: Vec<f64>) -> Option<f64> {
+    values.sort_by(f64::total_cmp);
+    let upper = *values.get(values.len() / 2)?;
+    let lower = values[(values.len() - 1) / 2];
+    Some((lower + upper) / 2.0)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_median_is_in_the_middle() {
+        assert_eq!(median(vec![]), None);
+        assert_eq!(median(vec![9.0, 1.0, 2.0]), Some(2.0));
+        assert_eq!(median(vec![9.0, 1.0, 2.0, 3.0]), Some(2.5));
+    }
 
     #[test]
     fn one_standard_error_of_a_half_over_ten_seconds() {

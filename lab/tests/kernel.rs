@@ -10,7 +10,7 @@ use serde_json::Value;
 use std::collections::BTreeMap;
 use std::time::Duration;
 use tombola_lab::vm::cli::tombola_image;
-use tombola_lab::vm::{Kernel, Machine, Mode};
+use tombola_lab::vm::{Kernel, Machine, Mode, Progress};
 
 /// What the script found out in one case.
 #[derive(Default)]
@@ -56,8 +56,10 @@ impl Run {
         image.file("kernel.sh", script, 0o755);
         let command = format!("sh /kernel.sh '{options}' {windows} {seconds} {sets}");
         let outcome = machine
-            .shell(&image, &command, |line| {
-                if let Some(case) = line.strip_prefix("CASE ") {
+            .shell(&image, &command, |progress| {
+                if let Progress::Line(line) = progress
+                    && let Some(case) = line.strip_prefix("CASE ")
+                {
                     eprintln!("{options}, {} CPUs: {case}", self.cpus);
                 }
             })
@@ -296,6 +298,25 @@ fn stride_shares_on_two_cpus() {
     assert!(beyond_init.iter().all(|apart| *apart <= 0.01));
     let hog = cases["displaced"].each(|status| user(status, "alice"));
     all_close("displaced", &hog, 1.0, 0.01);
+    idle(&cases);
+}
+
+#[test]
+#[ignore = "boots a virtual machine: make test"]
+fn what_cannot_be_used_is_shared_by_tickets() {
+    let cases = Run {
+        kernel: Kernel::Newest,
+        cpus: 3,
+        options: "--policy stride",
+        windows: 2,
+        seconds: 10,
+        sets: "unusable",
+    }
+    .cases();
+    for (name, due) in [("alice", 1.0), ("bob", 1.0), ("u1", 0.9), ("u2", 0.1)] {
+        let part = cases["unusable"].each(|status| user(status, name) / due);
+        all_close(name, &part, 1.0, 0.01);
+    }
     idle(&cases);
 }
 

@@ -14,7 +14,7 @@ pub struct Case {
 const ONE: &[i32] = &[0];
 
 #[rustfmt::skip]
-pub const CASES: [Case; 10] = [
+pub const CASES: [Case; 14] = [
     Case { name: "eq3", cpus: &[1, 2, 4], groups: &[(100, &[0, 0, 0])] },
     Case { name: "n005", cpus: &[1, 2], groups: &[(100, &[0, 0, 5])] },
     Case { name: "n00010", cpus: &[1, 2], groups: &[(100, &[0, 0, 0, 10])] },
@@ -28,6 +28,10 @@ pub const CASES: [Case; 10] = [
     ] },
     Case { name: "c1v10", cpus: &[1, 2], groups: &[(100, ONE), (100, &[0; 10])] },
     Case { name: "infeas", cpus: &[4], groups: &[(1000, ONE), (100, &[0, 0]), (100, &[0, 0])] },
+    Case { name: "infeas1", cpus: &[2], groups: &[(900, ONE), (90, ONE), (10, ONE)] },
+    Case { name: "infeas2", cpus: &[3], groups: &[(900, ONE), (900, ONE), (90, ONE), (10, ONE)] },
+    Case { name: "infeas2x2", cpus: &[3, 4], groups: &[(900, ONE), (900, ONE), (90, &[0, 0]), (10, &[0, 0])] },
+    Case { name: "infeas3", cpus: &[4], groups: &[(900, ONE), (900, ONE), (900, ONE), (90, ONE), (10, ONE)] },
     Case { name: "eq6", cpus: &[4], groups: &[(100, &[0; 6])] },
     Case { name: "n00000510", cpus: &[4], groups: &[(100, &[0, 0, 0, 0, 5, 10])] },
 ];

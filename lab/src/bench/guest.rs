@@ -134,9 +134,16 @@ pub fn become_real_time(priority: i32) -> io::Result<()> {
 }
 
 pub fn pin_to(cpu: usize) {
+    restrict_to(1 << cpu);
+}
+
+/// To the CPUs whose bits are set.
+pub fn restrict_to(cpus: u64) {
     unsafe {
         let mut set: libc::cpu_set_t = std::mem::zeroed();
-        libc::CPU_SET(cpu, &mut set);
+        for cpu in (0..64).filter(|cpu| cpus >> cpu & 1 != 0) {
+            libc::CPU_SET(cpu, &mut set);
+        }
         libc::sched_setaffinity(0, size_of_val(&set), &set);
     }
 }

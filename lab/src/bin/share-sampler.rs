@@ -8,21 +8,26 @@
 //! The driver is a real-time process itself, so whatever it measures cannot keep it waiting.
 
 use clap::Parser;
-use std::fs::File;
+use std::fs::{self, File};
 use std::io::{self, Write};
 use std::os::unix::fs::FileExt;
 use std::process::exit;
+use tombola_lab::bench::economy::{Economy, Process, User};
 use tombola_lab::bench::guest::{
     UID_BASE, await_stop, become_real_time, become_user, context_switches, end, now_ns,
-    online_cpus, pin_to, resume, set_base_tickets, set_tickets, sleep_until, spawn, stop_here,
+    online_cpus, pin_to, restrict_to, resume, set_base_tickets, set_tickets, sleep_until, spawn,
+    stop_here,
 };
 use tombola_lab::bench::{By, weight_of_nice};
 
 #[derive(Parser)]
 struct Args {
     /// A group of busy processes: WEIGHT:NICE,NICE,… with a nice value for each process
-    #[arg(long = "group", required = true, value_parser = group)]
+    #[arg(long = "group", required_unless_present = "economy", value_parser = group)]
     groups: Vec<Group>,
+    /// Users with any base tickets, threads and CPUs instead, in JSON (lab/src/bench/economy.rs)
+    #[arg(long, conflicts_with = "groups")]
+    economy: Option<Economy>,
     /// How weights are made known
     #[arg(long, value_enum)]
     by: By,
@@ -71,6 +76,9 @@ fn run(args: &Args) -> io::Result<()> {
     for (number, group) in args.groups.iter().enumerate() {
         start_group(args, number as u32, group, &mut processes)?;
     }
+    for (number, user) in args.economy.iter().flat_map(|e| &e.users).enumerate() {
+        start_user(UID_BASE + 1 + number as u32, user, &mut processes)?;
+    }
     let schedule = Schedule::starting_now(args);
     for cpu in 0..online_cpus() {
         spawn(|| refresh(cpu, &schedule))?;
@@ -86,8 +94,8 @@ fn start_group(args: &Args, number: u32, group: &Group, pids: &mut Vec<i32>) -> 
     let uid = UID_BASE + 1 + number;
     let cgroup = format!("/sys/fs/cgroup/group{number}");
     if several && args.by == By::Weight {
-        std::fs::create_dir_all(&cgroup)?;
-        std::fs::write(format!("{cgroup}/cpu.weight"), group.weight.to_string())?;
+        fs::create_dir_all(&cgroup)?;
+        fs::write(format!("{cgroup}/cpu.weight"), group.weight.to_string())?;
     }
     for &nice in &group.nice {
         let by = args.by;
@@ -95,9 +103,7 @@ fn start_group(args: &Args, number: u32, group: &Group, pids: &mut Vec<i32>) -> 
         pids.push(pid);
         await_stop(pid)?;
         match args.by {
-            By::Weight if several => {
-                std::fs::write(format!("{cgroup}/cgroup.procs"), pid.to_string())?
-            }
+            By::Weight if several => fs::write(format!("{cgroup}/cgroup.procs"), pid.to_string())?,
             By::Weight => {}
             By::Tickets => set_tickets(pid, weight_of_nice(nice))?,
         }
@@ -114,6 +120,31 @@ fn busy(by: By, uid: u32, nice: i32) {
         By::Tickets => become_user(uid),
     }
     stop_here();
+    spin()
+}
+
+fn start_user(uid: u32, user: &User, pids: &mut Vec<i32>) -> io::Result<()> {
+    for process in &user.processes {
+        let pid = spawn(|| busy_threads(uid, process))?;
+        pids.push(pid);
+        await_stop(pid)?;
+        set_tickets(pid, process.tickets)?;
+    }
+    set_base_tickets(uid, user.base_tickets)
+}
+
+/// The stop is of the whole process, so all threads go on together.
+fn busy_threads(uid: u32, process: &Process) {
+    restrict_to(process.cpus);
+    become_user(uid);
+    for _ in 1..process.threads {
+        std::thread::spawn(spin);
+    }
+    stop_here();
+    spin()
+}
+
+fn spin() {
     loop {
         std::hint::black_box(0);
     }
@@ -157,16 +188,16 @@ struct Sample {
 }
 
 fn sample(pids: &[i32], schedule: &Schedule) -> io::Result<Vec<Sample>> {
-    let files: io::Result<Vec<File>> = pids
-        .iter()
-        .map(|pid| File::open(format!("/proc/{pid}/schedstat")))
-        .collect();
-    let files = files?;
+    let threads: io::Result<Vec<Vec<File>>> = pids.iter().map(|&pid| schedstats(pid)).collect();
+    let threads = threads?;
     let mut samples = Vec::with_capacity(schedule.samples as usize);
     for (i, at_ns) in schedule.times_ns().enumerate() {
         sleep_until(at_ns);
         let at_ns = now_ns();
-        let used_ns: io::Result<Vec<u64>> = files.iter().map(used_ns).collect();
+        let used_ns: io::Result<Vec<u64>> = threads
+            .iter()
+            .map(|files| files.iter().map(used_ns).sum())
+            .collect();
         let ends = i == 0 || i as u64 + 1 == schedule.samples;
         samples.push(Sample {
             at_ns,
@@ -175,6 +206,13 @@ fn sample(pids: &[i32], schedule: &Schedule) -> io::Result<Vec<Sample>> {
         });
     }
     Ok(samples)
+}
+
+/// One for each thread.
+fn schedstats(pid: i32) -> io::Result<Vec<File>> {
+    fs::read_dir(format!("/proc/{pid}/task"))?
+        .map(|entry| File::open(entry?.path().join("schedstat")))
+        .collect()
 }
 
 fn used_ns(schedstat: &File) -> io::Result<u64> {
