@@ -4,8 +4,9 @@ use crate::experiments;
 use crate::plan::{Course, DISK_MIB, Line, PLANS_FILE, Plan, Work};
 use crate::result::{self, Row};
 use crate::vm::cli::tombola_image;
-use crate::vm::{Machine, Mode};
+use crate::vm::{Machine, Mode, Progress};
 use anyhow::{Context, Result, bail};
+use std::cell::Cell;
 use std::fmt::Write as _;
 use std::fs;
 use std::path::PathBuf;
@@ -39,6 +40,7 @@ pub const EXPERIMENTS: &[Experiment] = &[
     experiments::error_by_window::ERROR_BY_WINDOW,
     experiments::cost::COST,
     experiments::cost_economy::COST_ECONOMY,
+    experiments::programs::PROGRAMS,
     experiments::unhash::THREADS,
     experiments::unhash::ORDER,
     experiments::unhash::PROCESSES,
@@ -136,31 +138,31 @@ fn play_boot(plans: &[Plan]) -> Result<Vec<Course>> {
     };
     let mut image = tombola_image()?;
     image.file(PLANS_FILE, serde_json::to_string(plans)?, 0o644);
-    let mut courses: Vec<Course> = Vec::new();
-    let mut failed = None;
-    let outcome = machine.run(&image, &["lab-driver"], |line| {
-        if failed.is_none() {
-            failed = take(line, plans.len(), &mut courses).err();
+    let begun = Cell::new(0);
+    let outcome = machine.run(&image, &["lab-driver"], |progress| {
+        if let Progress::Line(line) = progress
+            && let Ok(Line::Began(name)) = serde_json::from_str(line)
+        {
+            begun.update(|count| count + 1);
+            eprintln!("  {}/{} {name}", begun.get(), plans.len());
         }
     })?;
-    if let Some(error) = failed {
-        return Err(error);
-    }
     let trouble = outcome.kernel_trouble().join("\n");
-    outcome.success()?;
+    let output = outcome.success()?;
     if !trouble.is_empty() {
         bail!("the kernel complained during the experiment:\n{trouble}");
+    }
+    let mut courses = Vec::new();
+    for line in output.lines() {
+        take(line, &mut courses)?;
     }
     Ok(courses)
 }
 
-fn take(line: &str, of: usize, courses: &mut Vec<Course>) -> Result<()> {
+fn take(line: &str, courses: &mut Vec<Course>) -> Result<()> {
     let line = serde_json::from_str(line).with_context(|| format!("the guest said: {line}"))?;
     match (line, courses.last_mut()) {
-        (Line::Began(name), _) => {
-            courses.push(Course::default());
-            eprintln!("  {}/{of} {name}", courses.len());
-        }
+        (Line::Began(_), _) => courses.push(Course::default()),
         (Line::Sample(sample), Some(course)) => course.samples.push(sample),
         (Line::Draw(draw), Some(course)) => course.draws.push(draw),
         (Line::End(end), Some(course)) => course.ends.push(end),

@@ -9,5 +9,5 @@ mod experiments;
 pub mod plan;
 pub mod plot;
 pub mod result;
-mod statistics;
+pub mod statistics;
 pub mod vm;

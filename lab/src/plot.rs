@@ -3,6 +3,7 @@
 use anyhow::{Context, Result, anyhow};
 use plotters::coord::Shift;
 use plotters::prelude::*;
+use plotters::style::text_anchor::{HPos, Pos, VPos};
 use resvg::{tiny_skia, usvg};
 use std::fmt::Write as _;
 use std::fs;
@@ -109,6 +110,108 @@ pub struct Panel {
     pub curves: Vec<Curve>,
     /// Where no curve is.
     pub legend: SeriesLabelPosition,
+}
+
+/// A chart of ratios, a row for each name, on a logarithmic scale.
+pub struct Ratios {
+    pub title: String,
+    pub x: String,
+    pub names: Vec<String>,
+    /// What each should reach, a mark for each name.
+    pub due: Vec<f64>,
+    /// Dots: a ratio for each name, where there is one.
+    pub dots: Vec<(String, Vec<Option<f64>>)>,
+}
+
+/// Draws charts of the same names beside one another, on the same scale.
+pub fn ratios(area: &Area, charts: &[Ratios]) -> Result<()> {
+    const NAMES: u32 = 190;
+    let (names, rest) = area.split_horizontally(NAMES);
+    let style = ("sans-serif", 12)
+        .into_font()
+        .color(&BLACK)
+        .pos(Pos::new(HPos::Right, VPos::Center));
+    let areas = rest.split_evenly((1, charts.len()));
+    for (number, (chart, area)) in charts.iter().zip(areas).enumerate() {
+        let rows = draw_ratios(&area, chart, charts)
+            .map_err(|error| anyhow!("{}: {error}", chart.title))?;
+        for (name, row) in chart.names.iter().zip(rows).filter(|_| number == 0) {
+            names
+                .draw_text(name, &style, (NAMES as i32 - 2, row))
+                .map_err(|error| anyhow!("{error}"))?;
+        }
+    }
+    Ok(())
+}
+
+/// The rows' places on the picture.
+fn draw_ratios(
+    area: &Area,
+    ratios: &Ratios,
+    all: &[Ratios],
+) -> std::result::Result<Vec<i32>, Box<dyn std::error::Error>> {
+    let values = || {
+        all.iter()
+            .flat_map(|chart| &chart.dots)
+            .flat_map(|(_, values)| values.iter().flatten())
+    };
+    let low = values().fold(0.5, |low: f64, &value| low.min(value)).log2() - 0.2;
+    let high = values()
+        .fold(1.5, |high: f64, &value| high.max(value))
+        .log2()
+        + 0.2;
+    let count = ratios.names.len();
+    let row = |number: usize| (count - number) as f64 - 0.5;
+    let mut chart = ChartBuilder::on(area)
+        .caption(&ratios.title, ("sans-serif", 16))
+        .margin(8)
+        .x_label_area_size(36)
+        .build_cartesian_2d(low..high, 0.0..count as f64)?;
+    chart
+        .configure_mesh()
+        .disable_y_mesh()
+        .light_line_style(TRANSPARENT)
+        .x_labels(5)
+        .x_desc(&ratios.x)
+        .x_label_formatter(&|log| format!("{:.2}", log.exp2()))
+        .label_style(("sans-serif", 12))
+        .draw()?;
+    for number in 0..count {
+        let line = vec![(low, row(number)), (high, row(number))];
+        chart.draw_series(LineSeries::new(line, BLACK.mix(0.12)))?;
+    }
+    chart.draw_series(LineSeries::new(
+        vec![(0.0, 0.0), (0.0, count as f64)],
+        BLACK,
+    ))?;
+    let mark = |(number, due): (usize, &f64)| {
+        let at = due.log2();
+        PathElement::new(
+            vec![(at, row(number) - 0.4), (at, row(number) + 0.4)],
+            BLACK,
+        )
+    };
+    chart.draw_series(ratios.due.iter().enumerate().map(mark))?;
+    for ((name, values), colour) in ratios.dots.iter().zip(COLOURS) {
+        let places = values
+            .iter()
+            .enumerate()
+            .filter_map(|(number, value)| Some(((*value)?.log2(), row(number))));
+        let dots = places.map(|place| Circle::new(place, 4, colour.filled()));
+        chart
+            .draw_series(dots)?
+            .label(name)
+            .legend(move |place| Circle::new(place, 4, colour.filled()));
+    }
+    chart
+        .configure_series_labels()
+        .position(SeriesLabelPosition::LowerLeft)
+        .background_style(WHITE.mix(0.8))
+        .label_font(("sans-serif", 12))
+        .draw()?;
+    Ok((0..count)
+        .map(|number| chart.backend_coord(&(low, row(number))).1)
+        .collect())
 }
 
 /// The curves' points, a row each.

@@ -1,7 +1,7 @@
 # Included by the top Makefile. What the virtual machine needs; each step does
 # nothing when its result is there.
 
-.PHONY: deps vm peers vm-clean
+.PHONY: deps vm peers programs vm-clean
 
 deps:
 	lab/vm/deps.sh
@@ -17,6 +17,10 @@ build/qemu10/run: | deps
 # Other people's schedulers, to compare with, and the kernel on which they load.
 peers: deps build/kernel/peers/version
 	lab/vm/fetch-peers.sh
+
+# Programs of Debian's, to be run under each scheduler.
+programs: deps
+	lab/vm/fetch-programs.sh
 
 # Look for newer kernels next time.
 vm-clean:

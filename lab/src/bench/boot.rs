@@ -1,4 +1,4 @@
-//! Measuring programs run one after the other under one scheduler, in a machine in counted time; several machines at once.
+//! Measuring programs run one after the other under one scheduler, in a machine; several machines at once in counted time.
 
 use super::scheduler::Scheduler;
 use crate::vm::{Image, Kernel, Machine, Mode, Outcome, explain, source_root};
@@ -14,7 +14,9 @@ pub struct Boot {
     pub kernel: Kernel,
     pub cpus: u32,
     pub memory_mib: u32,
-    pub seed: u64,
+    pub mode: Mode,
+    /// Adds what the commands need to the guest.
+    pub tools: fn(&mut Image) -> Result<()>,
     /// Lines of shell, run under the kernel's own scheduler before the one to measure starts.
     pub before: Vec<String>,
     /// Lines of shell.
@@ -26,7 +28,7 @@ pub type Printed = Option<String>;
 
 /// In host time; for a slow host that is busy with other things, too.
 const TIMEOUT: Duration = Duration::from_secs(3600);
-/// A measured machine takes a whole CPU of the host.
+/// A machine in counted time takes a whole CPU of the host. One in real time has the host to itself.
 const MACHINES_AT_ONCE: usize = 2;
 /// The kernel's monitor of memory accesses (DAMON) samples now more and now less often, and would be taken for scheduling.
 const QUIET: &str = "echo N >/sys/module/damon_stat/parameters/enabled\n";
@@ -37,12 +39,22 @@ pub fn own_programs() -> Result<PathBuf> {
     Ok(source_root()?.join("target/release"))
 }
 
+/// The programs of this workspace that measure from within the guest.
+pub fn probes(image: &mut Image) -> Result<()> {
+    for name in ["share-sampler", "cost-probe"] {
+        image.program(&own_programs()?.join(name))?;
+    }
+    Ok(())
+}
+
 /// For each boot what its commands printed. `programs` is where Tombola's are.
 pub fn run_all(boots: &[Boot], programs: &Path) -> Result<Vec<Vec<Printed>>> {
     let next = AtomicUsize::new(0);
     let results = Mutex::new(boots.iter().map(|_| None).collect::<Vec<_>>());
+    let in_real_time = boots.iter().any(|boot| boot.mode == Mode::Parallel);
+    let at_once = if in_real_time { 1 } else { MACHINES_AT_ONCE };
     std::thread::scope(|scope| {
-        for _ in 0..MACHINES_AT_ONCE.min(boots.len()) {
+        for _ in 0..at_once.min(boots.len()) {
             scope.spawn(|| {
                 while let Some(number) = Some(next.fetch_add(1, Ordering::Relaxed))
                     && let Some(boot) = boots.get(number)
@@ -70,10 +82,7 @@ impl Boot {
             cpus: self.cpus,
             memory_mib: self.memory_mib,
             kernel: self.kernel,
-            mode: Mode::Measured {
-                shift: Mode::SHIFT_DEFAULT,
-                seed: self.seed,
-            },
+            mode: self.mode,
             timeout: TIMEOUT,
             ..Machine::default()
         };
@@ -88,9 +97,7 @@ impl Boot {
     /// Only what is needed, so that figures do not change with what else is in the workspace.
     fn image(&self, programs: &Path) -> Result<Image> {
         let mut image = Image::base()?;
-        for name in ["share-sampler", "cost-probe"] {
-            image.program(&own_programs()?.join(name))?;
-        }
+        (self.tools)(&mut image)?;
         self.scheduler.add_to(&mut image, programs)?;
         Ok(image)
     }
@@ -155,12 +162,15 @@ started() {
 impl std::fmt::Display for Boot {
     fn fmt(&self, f: &mut std::fmt::Formatter) -> std::fmt::Result {
         let kernel = format!("{:?}", self.kernel).to_lowercase();
+        let time = match self.mode {
+            Mode::Measured { seed, .. } => format!("seed {seed}"),
+            Mode::Parallel | Mode::Kvm => "real time".into(),
+        };
         write!(
             f,
-            "{}, {} CPUs, kernel {kernel}, seed {}, {} measurements",
+            "{}, {} CPUs, kernel {kernel}, {time}, {} measurements",
             self.scheduler.name,
             self.cpus,
-            self.seed,
             self.commands.len()
         )
     }
@@ -178,7 +188,8 @@ mod tests {
             kernel: Kernel::Peers,
             cpus: 4,
             memory_mib: 1024,
-            seed: 0,
+            mode: Mode::measured(),
+            tools: probes,
             before: vec!["true".into()],
             commands: vec!["true".into(); 2],
         };

@@ -3,8 +3,9 @@
 use super::boot::own_programs;
 use super::cases::{CASES, Case};
 use super::cost::{self, Contestant, Costs, Crowd};
+use super::programs::{self, Host, PROGRAMS, Program};
 use super::scheduler::Scheduler;
-use super::shares::{self, INTERVAL_S, Measured, Point, WINDOWS};
+use super::shares::{self, INTERVAL_S, Point, WINDOWS};
 use crate::vm::Kernel;
 use anyhow::Result;
 use clap::{Args, Subcommand};
@@ -40,6 +41,17 @@ enum What {
         #[command(flatten)]
         common: Common,
     },
+    /// Figures of Debian's programs, and how often the CPUs switch meanwhile
+    Programs {
+        /// Programs of lab/src/bench/programs.rs, or beginnings of their names; all if none is named
+        #[arg(long, value_delimiter = ',', value_parser = programs::find)]
+        program: Vec<Vec<&'static Program>>,
+        /// On one in counted time, on several in real time
+        #[arg(long, value_delimiter = ',', default_value = "1")]
+        cpus: Vec<u32>,
+        #[command(flatten)]
+        common: Common,
+    },
 }
 
 #[derive(Args)]
@@ -50,7 +62,7 @@ struct Common {
     /// Another kernel than the newest on which the scheduler runs
     #[arg(long, value_enum)]
     kernel: Option<Kernel>,
-    /// Repeat with so many seeds
+    /// Repeat with so many seeds; in real time, so many times
     #[arg(long, default_value_t = 1)]
     seeds: u64,
     /// Where Tombola's programs are, if not in target/release
@@ -87,6 +99,26 @@ impl BenchArgs {
                 let costs = cost::measure(&common.contestants(), &[crowd], &common.programs()?)?;
                 print_costs(&costs);
             }
+            What::Programs {
+                program,
+                cpus,
+                common,
+            } => {
+                let chosen = match program.is_empty() {
+                    true => PROGRAMS.iter().collect(),
+                    false => program.concat(),
+                };
+                for &cpus in cpus {
+                    let (hosts, runs) = (common.hosts(), common.seeds);
+                    print_programs(&programs::measure(
+                        &hosts,
+                        cpus,
+                        &chosen,
+                        runs,
+                        &common.programs()?,
+                    )?);
+                }
+            }
         }
         Ok(0)
     }
@@ -106,6 +138,14 @@ impl Common {
             })
         };
         (0..self.seeds).flat_map(with_seed).collect()
+    }
+
+    fn hosts(&self) -> Vec<Host> {
+        let host = |&scheduler: &&'static Scheduler| Host {
+            scheduler,
+            kernel: self.kernel.unwrap_or(scheduler.kernel),
+        };
+        self.scheduler.iter().map(host).collect()
     }
 
     fn points(&self, cases: &[&'static Case], cpus: &[u32]) -> Vec<Point> {
@@ -134,13 +174,13 @@ impl Common {
     }
 }
 
-fn print_shares(measured: &[Measured]) {
+fn print_shares(measured: &[shares::Measured]) {
     print!("mean/max error %, windows of");
     for length in WINDOWS {
         print!(" {:.1}", length as f64 * INTERVAL_S);
     }
     println!(" s; largest lag, utilisation, switches a second");
-    for Measured { point, shares, .. } in measured {
+    for shares::Measured { point, shares, .. } in measured {
         print!(
             "{:<13}{} CPUs {:<10} seed {}",
             point.scheduler.name, point.cpus, point.case.name, point.seed
@@ -178,6 +218,38 @@ fn print_costs(all: &[Costs]) {
                 costs.wake_alone,
                 cost.taken * 100.0
             );
+        }
+    }
+}
+
+/// A line for each figure under each scheduler, in the order of the programs.
+fn print_programs(measured: &[programs::Measured]) {
+    let Some(first) = measured.first() else {
+        return;
+    };
+    let names = measured.iter().take_while(|other| other.host == first.host);
+    for program in names.map(|measured| measured.program) {
+        for own in measured
+            .iter()
+            .filter(|measured| measured.program.name == program.name)
+        {
+            for (number, figure) in program.figures.iter().enumerate() {
+                let values: Vec<_> = own
+                    .runs
+                    .iter()
+                    .map(|run| format!("{:.2}", run.figures[number]))
+                    .collect();
+                println!(
+                    "{} CPUs {:<22}{:<13}{:>12.2} {:<11}{:>9} switches; runs: {}",
+                    own.cpus,
+                    program.name,
+                    own.host.scheduler.name,
+                    own.figure(number).unwrap_or(f64::NAN),
+                    figure.name,
+                    own.context_switches().unwrap_or(f64::NAN),
+                    values.join(" ")
+                );
+            }
         }
     }
 }

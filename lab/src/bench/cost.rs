@@ -23,7 +23,8 @@
 
 use super::boot::{self, Boot};
 use super::scheduler::Scheduler;
-use crate::vm::Kernel;
+use crate::statistics::median;
+use crate::vm::{Kernel, Mode};
 use anyhow::{Context, Result, ensure};
 use serde::Deserialize;
 use std::path::Path;
@@ -134,7 +135,8 @@ impl Contestant {
             kernel: self.kernel,
             cpus: 1,
             memory_mib: MEMORY_MIB + most * PROCESS_KIB / 1024,
-            seed: self.seed,
+            mode: Mode::seeded(self.seed),
+            tools: boot::probes,
             before: vec!["cost-probe --hogs 1 hogs".into()],
             commands,
         }
@@ -181,19 +183,12 @@ fn cost(crowd: Crowd, single: &Hogs, hogs: &Hogs, ping: &Ping) -> Result<Cost> {
 impl Hogs {
     /// The median over the intervals between readings.
     fn per_second(&self, counts: &[u64]) -> f64 {
-        let mut rates: Vec<f64> = self
+        let rates = self
             .at_ns
             .windows(2)
             .zip(counts.windows(2))
-            .map(|(at, count)| (count[1] - count[0]) as f64 * 1e9 / (at[1] - at[0]) as f64)
-            .collect();
-        rates.sort_by(f64::total_cmp);
-        let middle = rates.len() / 2;
-        if rates.len() % 2 == 1 {
-            rates[middle]
-        } else {
-            (rates[middle - 1] + rates[middle]) / 2.0
-        }
+            .map(|(at, count)| (count[1] - count[0]) as f64 * 1e9 / (at[1] - at[0]) as f64);
+        median(rates.collect()).expect("there are two readings")
     }
 }
 

@@ -4,7 +4,7 @@ use super::boot::{self, Boot};
 use super::cases::Case;
 use super::scheduler::Scheduler;
 use super::windows::{Series, Shares};
-use crate::vm::Kernel;
+use crate::vm::{Kernel, Mode};
 use anyhow::{Context, Result};
 use serde::Deserialize;
 use std::path::Path;
@@ -52,8 +52,13 @@ fn boots(points: &[Point]) -> (Vec<Boot>, Vec<(usize, usize)>) {
         .map(|point| {
             let alike = |boot: &Boot| {
                 !point.scheduler.is_peer()
-                    && (boot.scheduler, boot.kernel, boot.cpus, boot.seed)
-                        == (point.scheduler, point.kernel, point.cpus, point.seed)
+                    && (boot.scheduler, boot.kernel, boot.cpus, boot.mode)
+                        == (
+                            point.scheduler,
+                            point.kernel,
+                            point.cpus,
+                            Mode::seeded(point.seed),
+                        )
             };
             let number = boots.iter().position(alike).unwrap_or_else(|| {
                 boots.push(point.boot());
@@ -81,7 +86,8 @@ impl Point {
             scheduler: self.scheduler,
             kernel: self.kernel,
             cpus: self.cpus,
-            seed: self.seed,
+            mode: Mode::seeded(self.seed),
+            tools: boot::probes,
             before: Vec::new(),
             commands: Vec::new(),
         }

@@ -7,6 +7,7 @@ pub mod film;
 pub mod insulation;
 pub mod monte_carlo;
 pub mod overhead;
+pub mod programs;
 pub mod rate;
 pub mod relative;
 pub mod reservation;
