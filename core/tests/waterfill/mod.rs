@@ -172,20 +172,14 @@ impl<'a> Tree<'a> {
     fn most(&self) -> f64 {
         let mut network = Network::new(3);
         network.edge(Network::SOURCE, 2, f64::INFINITY);
-        self.add_leaves(&mut network, 2, 0, &mut BTreeMap::new());
+        self.add_leaves(&mut network, 2, 0);
         network.add_cpus(self);
         network.max_flow()
     }
 
     /// Below `node`, a node for each mask of the leaves below `client`.
-    fn add_leaves(
-        &self,
-        network: &mut Network,
-        node: usize,
-        client: usize,
-        masks: &mut BTreeMap<u64, f64>,
-    ) {
-        masks.clear();
+    fn add_leaves(&self, network: &mut Network, node: usize, client: usize) {
+        let mut masks: BTreeMap<u64, f64> = BTreeMap::new();
         let mut below = vec![client];
         while let Some(i) = below.pop() {
             below.extend(self.wanting_children(i));
@@ -193,7 +187,7 @@ impl<'a> Tree<'a> {
                 *masks.entry(self.mask(i)).or_default() += self.demand[i];
             }
         }
-        for (&mask, &demand) in masks.iter() {
+        for (mask, demand) in masks {
             let group = network.node();
             network.edge(node, group, demand);
             network.groups.push((group, mask));
@@ -209,7 +203,9 @@ struct Item {
     /// What its tickets alone would give it.
     weight: f64,
     rate: Option<f64>,
+    /// From the source, and from its currency.
     edge: usize,
+    raising_edge: usize,
 }
 
 struct Currency {
@@ -223,7 +219,6 @@ struct Currency {
 struct Level {
     currencies: Vec<Currency>,
     items: Vec<Item>,
-    to_items: Vec<usize>,
     network: Network,
     total: f64,
 }
@@ -233,7 +228,6 @@ impl Level {
         let mut level = Self {
             currencies: Vec::new(),
             items: Vec::new(),
-            to_items: Vec::new(),
             network: Network::new(2),
             total: rates[0],
         };
@@ -265,10 +259,9 @@ impl Level {
                 weight: rate * tree.weight(i) / weight,
                 rate: (rate < NOTHING).then_some(0.0),
                 edge: self.network.edge(Network::SOURCE, item_node, 0.0),
+                raising_edge: self.network.edge(node, item_node, 0.0),
             });
-            let to_item = self.network.edge(node, item_node, 0.0);
-            self.to_items.push(to_item);
-            tree.add_leaves(&mut self.network, item_node, i, &mut BTreeMap::new());
+            tree.add_leaves(&mut self.network, item_node, i);
         }
     }
 
@@ -325,7 +318,7 @@ impl Level {
     }
 
     fn raise(&mut self, height: f64, taken: &[(f64, f64)]) {
-        for (item, &to_item) in self.items.iter().zip(&self.to_items) {
+        for item in &self.items {
             let rate = item.rate.unwrap_or(height * item.weight);
             let more = if item.rate.is_none() {
                 f64::INFINITY
@@ -333,7 +326,7 @@ impl Level {
                 0.0
             };
             self.network.capacity[item.edge] = rate;
-            self.network.capacity[to_item] = more;
+            self.network.capacity[item.raising_edge] = more;
         }
         for (currency, (sure, weight)) in self.currencies.iter().zip(taken) {
             self.network.capacity[currency.edge] =
