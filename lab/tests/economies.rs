@@ -7,11 +7,14 @@
 //! `TOMBOLA_ECONOMIES` says how many there are for each number of CPUs and policy, `TOMBOLA_ECONOMIES_FROM` the seed of the
 //! first; `make robust` plays ten.
 
+#[path = "common/environment.rs"]
+mod environment;
 #[path = "../../core/tests/random/mod.rs"]
 mod random;
 #[path = "../../core/tests/waterfill/mod.rs"]
 mod waterfill;
 
+use environment::from_environment;
 use random::Random;
 use serde_json::Value;
 use statrs::distribution::{Binomial, DiscreteCDF, Poisson};
@@ -45,15 +48,6 @@ const SLICE_OVERDUE_S: f64 = 0.000_25;
 const TAIL: f64 = 0.000_232_6;
 /// As many accounts of a lottery may be further off as chance explains in nine of ten runs: none of two hundred.
 const CHANCE_MIN: f64 = 0.1;
-
-fn from_environment(name: &str, default: u64) -> u64 {
-    match std::env::var(name) {
-        Err(_) => default,
-        Ok(text) => text.parse().unwrap_or_else(|_| {
-            panic!("{name} is {text:?}, not a whole number\n  next:  {name}=10 make test")
-        }),
-    }
-}
 
 fn log_uniform(random: &mut Random, (min, max): (u32, u32)) -> u32 {
     let part = random.next() as f64 / u64::MAX as f64;
@@ -256,7 +250,7 @@ fn received_s(printed: &str) -> Vec<f64> {
 
 /// Everybody has what the oracle says.
 fn play(scheduler: &'static Scheduler, cpus: usize) {
-    let from = from_environment("TOMBOLA_ECONOMIES_FROM", 1);
+    let from = from_environment("TOMBOLA_ECONOMIES_FROM", 1_u64);
     let seeds = from..from + from_environment("TOMBOLA_ECONOMIES", 1);
     let boot = boot_of(scheduler, cpus, seeds.clone());
     let printed = boot.run(&own_programs().unwrap());
@@ -284,49 +278,49 @@ fn play(scheduler: &'static Scheduler, cpus: usize) {
 }
 
 #[test]
-#[ignore = "boots a virtual machine: make test"]
+#[ignore = "boots a virtual machine for minutes: make robust"]
 fn shares_by_stride_on_2_cpus() {
     play(STRIDE, 2);
 }
 
 #[test]
-#[ignore = "boots a virtual machine: make test"]
+#[ignore = "boots a virtual machine for minutes: make robust"]
 fn shares_by_stride_on_3_cpus() {
     play(STRIDE, 3);
 }
 
 #[test]
-#[ignore = "boots a virtual machine: make test"]
+#[ignore = "boots a virtual machine for minutes: make robust"]
 fn shares_by_stride_on_4_cpus() {
     play(STRIDE, 4);
 }
 
 #[test]
-#[ignore = "boots a virtual machine: make test"]
+#[ignore = "boots a virtual machine for minutes: make robust"]
 fn shares_by_stride_on_7_cpus() {
     play(STRIDE, 7);
 }
 
 #[test]
-#[ignore = "boots a virtual machine: make test"]
+#[ignore = "boots a virtual machine for minutes: make robust"]
 fn shares_by_lottery_on_2_cpus() {
     play(LOTTERY, 2);
 }
 
 #[test]
-#[ignore = "boots a virtual machine: make test"]
+#[ignore = "boots a virtual machine for minutes: make robust"]
 fn shares_by_lottery_on_3_cpus() {
     play(LOTTERY, 3);
 }
 
 #[test]
-#[ignore = "boots a virtual machine: make test"]
+#[ignore = "boots a virtual machine for minutes: make robust"]
 fn shares_by_lottery_on_4_cpus() {
     play(LOTTERY, 4);
 }
 
 #[test]
-#[ignore = "boots a virtual machine: make test"]
+#[ignore = "boots a virtual machine for minutes: make robust"]
 fn shares_by_lottery_on_7_cpus() {
     play(LOTTERY, 7);
 }

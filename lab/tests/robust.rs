@@ -5,20 +5,14 @@
 //! of them high.
 
 mod common;
+#[path = "common/environment.rs"]
+mod environment;
 
 use common::nothing_is_left;
+use environment::from_environment;
 use serde_json::Value;
 use std::time::Duration;
 use tombola_lab::vm::{Kernel, Machine, Mode, tombola_image};
-
-fn from_environment(name: &str, default: u32) -> u32 {
-    match std::env::var(name) {
-        Err(_) => default,
-        Ok(text) => text.parse().unwrap_or_else(|_| {
-            panic!("{name} is {text:?}, not a whole number\n  next:  {name}=600 make test")
-        }),
-    }
-}
 
 fn run(cpus: u32, mode: Mode, kernel: Kernel, command: &str) -> String {
     let machine = Machine {
