@@ -40,8 +40,8 @@ lab-threads lab-order lab-processes lab-cache: lab-%: build
 lab-error-by-window lab-cost lab-programs: peers
 lab-programs: programs
 
-# Without the random economies on the real kernel (shares_by_...): three to twelve minutes each, and tickets that
-# cannot be used break some of them yet. They are in `make robust`.
+# Without the random economies on the real kernel (shares_by_...): three to twelve minutes each, and not all of them get what is
+# due yet (docs/fairness.md). They are in `make robust`.
 test: vm lint build
 	$(CARGO) test --release --workspace -- --include-ignored --skip shares_by_
 	RUSTFLAGS='--cfg loom' $(CARGO) test --release --target-dir target/loom --package tombola-pool --test loom

@@ -30,26 +30,31 @@ pub struct Client {
     pub up: u32,
     /// The height of its subtree.
     pub height: u8,
-    /// [`ACTIVE`] and [`QUEUED`].
+    /// [`ACTIVE`], [`QUEUED`], [`BEHIND`] and [`DEFERRED`].
     pub state: u8,
     /// A [`crate::Kind`], or 0 if unused.
     pub kind: u8,
+    /// Of one that is [`BEHIND`]: when its lag was halved last.
+    pub epoch: u8,
     /// As a currency: the mean pass of its active clients, weighted by tickets, rounded down.
     pub vnow: u64,
-    /// What the division by `weight` left over.
+    /// What the division by `weight` left over. Of a leaf: since when it has waited, ns.
     pub sum: u64,
-    /// Tickets of the active clients.
-    pub weight: u64,
+    /// Of a currency: service per ticket of the clients that count. Of a leaf: the one that has waited next less long.
+    pub served: u64,
+    /// Of a leaf: the one that has waited next longer. Of a currency: how many clients it has.
+    pub older: u32,
+    /// Tickets of the clients that count in `vnow`.
+    pub weight: u32,
     /// The top of its clients' order, 0 if none waits.
     pub root: u32,
     /// How many clients are active.
     pub active: u32,
-    /// Since when a waiting leaf has waited, ns.
-    pub since: u64,
-    /// Of a leaf: the one that has waited next longer. Of a currency: how many clients it has.
-    pub older: u32,
-    /// The leaf that has waited next less long.
-    pub newer: u32,
+    /// While it runs, its distance to its currency's `served` at the best; while it waits, by how much that had grown; while
+    /// it is inactive, its lag when it left, ns.
+    pub level: u64,
+    /// What it, or those who run below it, were charged in advance, ns.
+    pub precharged_ns: u64,
     /// Service received so far, ns.
     pub used_ns: u64,
     /// The part of it since birth, or since it last had a child, ns.
@@ -60,6 +65,10 @@ pub struct Client {
 pub const ACTIVE: u8 = 1;
 /// In [`Client::state`]: waiting, or the currency of somebody waiting.
 pub const QUEUED: u8 = 2;
+/// In [`Client::state`]: active, but unable to use its tickets, and not counted in its currency's vnow.
+pub const BEHIND: u8 = 4;
+/// In [`Client::state`]: a currency charged in advance, for those who wait in it are ahead of those who run.
+pub const DEFERRED: u8 = 8;
 
 /// The rules that a host sets: `struct tb_rules`.
 #[repr(C)]
@@ -67,10 +76,14 @@ pub const QUEUED: u8 = 2;
 pub struct Rules {
     /// What a pick expects to be used, and the request behind a deadline, ns.
     pub quantum_ns: u64,
-    /// How far a charged pass may be from vnow, in the client's service, ns; below 2^29.
+    /// How far ahead of vnow a charged pass may be, in the client's service, ns; below 2^29.
     pub lag_ns: u64,
     /// How much of it a client that was away may come back with, ns.
     pub credit_ns: u64,
+    /// With a larger lag than this, ns, a client is behind: it cannot use its tickets, and counts in vnow no more.
+    pub behind_ns: u64,
+    /// For how long a slice is not cut short by a client that wakes up, ns.
+    pub protect_ns: u64,
     /// 0: stride; 1: lottery.
     pub lottery: u32,
 }
@@ -108,6 +121,10 @@ pub(crate) struct Queue {
     pub oldest: u32,
     pub newest: u32,
     pub waiting: u32,
+    pub behind: u32,
+    pub bound_leaves: u32,
+    pub epoch: u8,
+    pub bound: [u16; 64],
     pub clamped: u64,
     pub bill: Bill,
     pub client: [Client; CLIENTS as usize],
@@ -154,12 +171,12 @@ c_functions! {
     "tombola_queue_init" queue_init(q: &mut Queue, floor: u32) -> u32;
     "tombola_new" new(q: &mut Queue, kind: u32, parent: u32, tickets: u32) -> u32;
     "tombola_free" free(q: &mut Queue, i: u32) -> u32;
-    "tombola_join" join(q: &mut Queue, r: &Rules, i: u32) -> u32;
-    "tombola_leave" leave(q: &mut Queue, i: u32) -> u32;
-    "tombola_wait" wait(q: &mut Queue, i: u32, mask: u64, now: u64) -> u32;
+    "tombola_join" join(q: &mut Queue, r: &Rules, i: u32, mask: u64) -> u32;
+    "tombola_leave" leave(q: &mut Queue, r: &Rules, i: u32) -> u32;
+    "tombola_wait" wait(q: &mut Queue, r: &Rules, i: u32, mask: u64, now: u64) -> u32;
     "tombola_withdraw" withdraw(q: &mut Queue, i: u32) -> u32;
     "tombola_charge" charge(q: &mut Queue, r: &Rules, i: u32, bill: &Bill) -> u32;
-    "tombola_pick" pick(q: &mut Queue, r: &Rules, mask: u64) -> u32;
+    "tombola_pick" pick(q: &mut Queue, r: &Rules, mask: u64, held: u32) -> u32;
     "tombola_overdue" overdue(q: &mut Queue, now: u64, patience_ns: u64, mask: u64) -> u32;
     "tombola_meet" meet(q: &mut Queue, a: u32, b: u32) -> u64;
     "tombola_keeps" keeps(q: &mut Queue, r: &Rules, held: u32, best: u32) -> u32;
@@ -205,10 +222,10 @@ mod tests {
         macro_rules! layout {
             ($type:ty: $($field:ident)*) => { [size_of::<$type>(), $(offset_of!($type, $field)),*] };
         }
-        let client = layout!(Client: pass key mask parent tickets low_pass low_mask child up height state kind
-            vnow sum weight root active since older newer used_ns young_ns);
-        let queue = layout!(Queue: free used fresh oldest newest waiting clamped bill client);
-        let rules = layout!(Rules: quantum_ns lag_ns credit_ns lottery);
+        let client = layout!(Client: pass key mask parent tickets low_pass low_mask child up height state kind epoch
+            vnow sum served older weight root active level precharged_ns used_ns young_ns);
+        let queue = layout!(Queue: free used fresh oldest newest waiting behind bound_leaves epoch bound clamped bill client);
+        let rules = layout!(Rules: quantum_ns lag_ns credit_ns behind_ns protect_ns lottery);
         let bill = layout!(Bill: used_ns precharge_ns next_ns seed);
         let run = layout!(Run: ran_ns precharge_ns);
         let all = client

@@ -10,9 +10,9 @@
 //! let mut economy = Economy::new(Rules::stride(1_000_000));
 //! let alice = economy.new_client(Kind::User, BEST_EFFORT, 1000).unwrap();
 //! let leaf = economy.new_client(Kind::Thread, alice, 100).unwrap();
-//! economy.join(leaf);
+//! economy.join(leaf, 1);
 //! economy.wait(leaf, 1, 0);
-//! assert_eq!(economy.pick(1), Some(leaf));
+//! assert_eq!(economy.pick(1, None), Some(leaf));
 //! economy.withdraw(leaf);
 //! economy.charge(leaf, &Bill { used_ns: 1_000_000, ..Bill::default() });
 //! economy.leave(leaf);
@@ -25,7 +25,7 @@
 mod ffi;
 pub mod limits;
 
-pub use ffi::{ACTIVE, Bill, Client, QUEUED, Rules, Run};
+pub use ffi::{ACTIVE, BEHIND, Bill, Client, DEFERRED, QUEUED, Rules, Run};
 use limits::{CLIENTS, DEPTH, MACHINE_TICKETS, TICKETS_LIMIT, TICKETS_MIN};
 
 /// The root of the tree.
@@ -65,6 +65,8 @@ impl Rules {
             quantum_ns,
             lag_ns: max(50_000_000, 4 * quantum_ns),
             credit_ns: 2 * quantum_ns,
+            behind_ns: 8 * quantum_ns,
+            protect_ns: quantum_ns / 2,
             lottery: 0,
         }
     }
@@ -77,6 +79,8 @@ impl Rules {
             quantum_ns,
             lag_ns: 500_000_000,
             credit_ns: min(500_000_000, 50 * quantum_ns),
+            behind_ns: 200 * quantum_ns,
+            protect_ns: quantum_ns / 2,
             lottery: 1,
         }
     }
@@ -131,6 +135,12 @@ pub struct Counters {
     pub used: u32,
     /// Leaves that wait.
     pub waiting: u32,
+    /// Clients that are behind: they cannot use their tickets.
+    pub behind: u32,
+    /// Active leaves that may not run on all CPUs.
+    pub bound_leaves: u32,
+    /// Of those, how many may run on each CPU.
+    pub bound: [u16; 64],
     /// The leaf that has waited longest, 0 if none.
     pub oldest: u32,
     /// The leaf that began to wait last, 0 if none.
@@ -208,6 +218,9 @@ impl Economy {
         Counters {
             used: q.used,
             waiting: q.waiting,
+            behind: q.behind,
+            bound_leaves: q.bound_leaves,
+            bound: q.bound,
             oldest: q.oldest,
             newest: q.newest,
             clamped: q.clamped,
@@ -232,10 +245,10 @@ impl Economy {
         ffi::free(&mut self.queue, i);
     }
 
-    /// A leaf becomes runnable.
-    pub fn join(&mut self, leaf: u32) {
+    /// A leaf that may run on the CPUs of `mask` becomes runnable.
+    pub fn join(&mut self, leaf: u32, mask: u64) {
         self.check_leaf(leaf);
-        ffi::join(&mut self.queue, &self.rules, leaf);
+        ffi::join(&mut self.queue, &self.rules, leaf, mask);
     }
 
     /// A settled leaf that does not wait goes to sleep.
@@ -245,7 +258,7 @@ impl Economy {
             self.client(leaf).state & QUEUED == 0,
             "leaf {leaf} leaves while it waits: withdraw it first"
         );
-        ffi::leave(&mut self.queue, leaf);
+        ffi::leave(&mut self.queue, &self.rules, leaf);
     }
 
     /// An active leaf waits, from `now` on, for a CPU of `mask`.
@@ -253,11 +266,11 @@ impl Economy {
         self.check_leaf(leaf);
         let state = self.client(leaf).state;
         assert!(
-            state == ACTIVE,
+            state & (ACTIVE | QUEUED) == ACTIVE,
             "leaf {leaf} is to wait in state {state}: it must be active and not waiting"
         );
         assert!(mask != 0, "leaf {leaf} would wait for no CPU");
-        ffi::wait(&mut self.queue, leaf, mask, now);
+        ffi::wait(&mut self.queue, &self.rules, leaf, mask, now);
     }
 
     /// A leaf stops waiting, if it does.
@@ -272,9 +285,14 @@ impl Economy {
         ffi::charge(&mut self.queue, &self.rules, leaf, bill);
     }
 
-    /// Whose turn it is on a CPU of `mask`.
-    pub fn pick(&mut self, mask: u64) -> Option<u32> {
-        some(ffi::pick(&mut self.queue, &self.rules, mask))
+    /// Whose turn it is on a CPU of `mask`, among those who wait; the leaf `held` has the CPU and may go on.
+    pub fn pick(&mut self, mask: u64, held: Option<u32>) -> Option<u32> {
+        some(ffi::pick(
+            &mut self.queue,
+            &self.rules,
+            mask,
+            held.unwrap_or(0),
+        ))
     }
 
     /// Whoever of the oldest four has waited for longer than `patience_ns`.

@@ -48,19 +48,19 @@ u32 EXPORT(free)(struct tb_queue *q, u32 i)
 	return tb_free(q, i);
 }
 
-u32 EXPORT(join)(struct tb_queue *q, const struct tb_rules *r, u32 i)
+u32 EXPORT(join)(struct tb_queue *q, const struct tb_rules *r, u32 i, u64 mask)
 {
-	return tb_join(q, r, i);
+	return tb_join(q, r, i, mask);
 }
 
-u32 EXPORT(leave)(struct tb_queue *q, u32 i)
+u32 EXPORT(leave)(struct tb_queue *q, const struct tb_rules *r, u32 i)
 {
-	return tb_leave(q, i);
+	return tb_leave(q, r, i);
 }
 
-u32 EXPORT(wait)(struct tb_queue *q, u32 i, u64 mask, u64 now)
+u32 EXPORT(wait)(struct tb_queue *q, const struct tb_rules *r, u32 i, u64 mask, u64 now)
 {
-	return tb_wait(q, i, mask, now);
+	return tb_wait(q, r, i, mask, now);
 }
 
 u32 EXPORT(withdraw)(struct tb_queue *q, u32 i)
@@ -74,9 +74,9 @@ u32 EXPORT(charge)(struct tb_queue *q, const struct tb_rules *r, u32 i, const st
 	return tb_charge(q, r, i);
 }
 
-u32 EXPORT(pick)(struct tb_queue *q, const struct tb_rules *r, u64 mask)
+u32 EXPORT(pick)(struct tb_queue *q, const struct tb_rules *r, u64 mask, u32 held)
 {
-	return tb_pick(q, r, mask);
+	return tb_pick(q, r, mask, held);
 }
 
 u32 EXPORT(overdue)(struct tb_queue *q, u64 now, u64 patience_ns, u64 mask)
@@ -160,6 +160,10 @@ u64 EXPORT(limit)(u32 which)
 		TB_DRAW_SHIFT,
 		TB_CHARGE_MAX_NS,
 		TB_YOUNG_NS,
+		TB_AHEAD_MAX_NS,
+		TB_EPOCH_SHIFT,
+		TB_SHUT_OUT_LOOKS,
+		TB_DEFERRALS_MAX,
 		TB_NEVER,
 	};
 
@@ -174,12 +178,14 @@ u64 EXPORT(layout)(u32 which)
 {
 	static const u64 layout[] = {
 		sizeof(struct tb_client), AT(pass), AT(key), AT(mask), AT(parent), AT(tickets), AT(low_pass), AT(low_mask),
-		AT(child), AT(up), AT(height), AT(state), AT(kind), AT(vnow), AT(sum), AT(weight), AT(root),
-		AT(active), AT(since), AT(older), AT(newer), AT(used_ns), AT(young_ns),
-		sizeof(struct tb_queue), IN(free), IN(used), IN(fresh), IN(oldest), IN(newest), IN(waiting), IN(clamped),
-		IN(bill), IN(client),
+		AT(child), AT(up), AT(height), AT(state), AT(kind), AT(epoch),
+		AT(vnow), AT(sum), AT(served), AT(older), AT(weight),
+		AT(root), AT(active), AT(level), AT(precharged_ns), AT(used_ns), AT(young_ns),
+		sizeof(struct tb_queue), IN(free), IN(used), IN(fresh), IN(oldest), IN(newest), IN(waiting),
+		IN(behind), IN(bound_leaves), IN(epoch), IN(bound), IN(clamped), IN(bill), IN(client),
 		sizeof(struct tb_rules), offsetof(struct tb_rules, quantum_ns), offsetof(struct tb_rules, lag_ns),
-		offsetof(struct tb_rules, credit_ns), offsetof(struct tb_rules, lottery),
+		offsetof(struct tb_rules, credit_ns), offsetof(struct tb_rules, behind_ns),
+		offsetof(struct tb_rules, protect_ns), offsetof(struct tb_rules, lottery),
 		sizeof(struct tb_bill), offsetof(struct tb_bill, used_ns), offsetof(struct tb_bill, precharge_ns),
 		offsetof(struct tb_bill, next_ns), offsetof(struct tb_bill, seed),
 		sizeof(struct tb_run), offsetof(struct tb_run, ran_ns), offsetof(struct tb_run, precharge_ns),

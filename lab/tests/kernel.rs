@@ -303,6 +303,25 @@ fn stride_shares_on_two_cpus() {
 
 #[test]
 #[ignore = "boots a virtual machine: make test"]
+fn what_cannot_be_used_is_shared_by_tickets() {
+    let cases = Run {
+        kernel: Kernel::Newest,
+        cpus: 3,
+        options: "--policy stride",
+        windows: 2,
+        seconds: 10,
+        sets: "unusable",
+    }
+    .cases();
+    for (name, due) in [("alice", 1.0), ("bob", 1.0), ("u1", 0.9), ("u2", 0.1)] {
+        let part = cases["unusable"].each(|status| user(status, name) / due);
+        all_close(name, &part, 1.0, 0.01);
+    }
+    idle(&cases);
+}
+
+#[test]
+#[ignore = "boots a virtual machine: make test"]
 fn stride_shares_on_the_oldest_kernel() {
     let cases = Run {
         kernel: Kernel::Oldest,

@@ -165,6 +165,20 @@ pitfalls() {
     lsetbase -u alice 1000
 }
 
+# Tickets that cannot be used: the first two have nine tenths of them and can use one CPU each; of the third CPU nine tenths are
+# due to u1.
+unusable() {
+    lsetbase -u alice 9000
+    lsetbase -u bob 9000
+    lsetbase -u u1 900
+    lsetbase -u u2 100
+    as alice burn
+    as bob burn
+    crowd 2
+    measure unusable
+    for user in alice bob u1 u2; do lsetbase -u $user 1000; done
+}
+
 # A real-time thread comes to the CPU that alice's hog is on, and another CPU is free.
 displaced() {
     as alice 'taskset -c 0 burn'

@@ -17,6 +17,21 @@ TB_INLINE u32 tb_is_negative(u64 x)
 	return (u32)(x >> 63);
 }
 
+/* The number of the lowest bit of a mask that has one. BPF has no instruction for it. */
+TB_INLINE u32 tb_lowest(u64 mask)
+{
+	u32 n = 0;
+
+	mask &= 0 - mask;
+	n |= (u32)(!!(mask & 0xffffffff00000000ull)) << 5;
+	n |= (u32)(!!(mask & 0xffff0000ffff0000ull)) << 4;
+	n |= (u32)(!!(mask & 0xff00ff00ff00ff00ull)) << 3;
+	n |= (u32)(!!(mask & 0xf0f0f0f0f0f0f0f0ull)) << 2;
+	n |= (u32)(!!(mask & 0xccccccccccccccccull)) << 1;
+	n |= (u32)(!!(mask & 0xaaaaaaaaaaaaaaaaull));
+	return n;
+}
+
 TB_INLINE u64 tb_before(u64 a, u64 b)
 {
 	return (s64)(a - b) < 0;

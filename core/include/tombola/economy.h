@@ -19,22 +19,38 @@
  * lottery scheduling (draw.h), at every level where there is somebody to win against. Charging what was used, not the quantum,
  * is the compensation ticket: who used a fraction f of the quantum pays f (Waldspurger & Weihl 1994, 4.5).
  *
- * vnow is the mean of the active clients' passes weighted by tickets: the paper's global pass, EEVDF's average vruntime.
- * A charge adds tickets x step = used x draw to the sum, whatever the tickets. The sum is kept relative to vnow itself and
- * vnow moves by its quotient, so 0 <= sum < weight after every step and nothing overflows: a step adds |pass - vnow| x tickets,
- * which is below 2^29 ns x 2^16 = 2^45 by the lag bound.
+ * vnow is the mean of the passes of the clients that count, weighted by tickets: the paper's global pass, EEVDF's average
+ * vruntime. A charge adds tickets x step = used x draw to the sum, whatever the tickets. The sum is kept relative to vnow, which
+ * moves by its quotient, so 0 <= sum < weight after every step and nothing overflows: a step adds |pass - vnow| x tickets,
+ * which is below 2^29 ns x 2^16 = 2^45, since no pass that counts is further from vnow (TB_AHEAD_MAX_NS; tb_settle).
  *
  * Next is, in stride, the earliest virtual deadline (pass + quantum / tickets) among the eligible, whose pass is not after
  * vnow (Stoica & Abdel-Wahab 1995). That bounds everybody's lag by one quantum at each level, however many clients there
  * are; plain stride lets one with many tickets run ahead of n small ones by about n/2 quanta. In lottery it is simply the
  * smallest pass: eligibility would cut the exponential's tail.
  *
- * Lag is bounded at every charge. A client that cannot use its share (one thread with most tickets of four CPUs) falls
- * behind without end otherwise, and takes everything for as long when it can.
+ * Tickets that cannot be used. One thread with nine tenths of the tickets of three CPUs can use one CPU, and falls behind vnow as
+ * fast as the others are served. If it counted, the others would all be ahead of what is due to them, and share what is left by
+ * no rule. So a client that is further behind than it would be if it only waited for its turn is *behind*: it does not count,
+ * what it could not use is forgiven, and it counts again when it has caught up (tb_settle_behind). The others share the rest
+ * among themselves: that is water-filling, at every level, as surplus fair scheduling (Chandra et al. 2000) has it for one. What
+ * could not be used is what others were served beyond the client while it had all that it can use, so waiting, debts of others
+ * and naps are not taken for it (tb_level_turn).
+ *
+ * A leaf that is behind, or whose currency is, needs its CPU all the time. It keeps it although its currencies are a little
+ * ahead; they give back another of their CPUs (tb_keeps). And a currency whose only waiting leaves are ahead of what is due to
+ * them inside, while those run that are owed, lets others go first (tb_defer).
+ *
+ * Bound CPUs. A leaf that may run on some CPUs only may be behind because these are shared with others of its kind. They share
+ * them by their passes, so nothing is forgiven while they do (tb_contested), and one that comes joins them where they are
+ * (tb_entry). One whose currencies have their turns on other CPUs than its own goes first there, if they are not ahead
+ * (tb_shut_out).
  *
  * Waking. Passes are absolute: a client that was away comes back where it left, but with a lag of at most `credit_ns` of its
- * service, counted when its own place is in vnow again. So debts are paid by waiting whether asleep or not, and a nap neither
- * loses nor earns more than what the client was entitled to meanwhile, up to the credit.
+ * service, or what it had when it left, counted when its own place is in vnow again. So debts are paid by waiting whether asleep
+ * or not, and a nap neither loses nor earns more than what the client was entitled to meanwhile, up to the credit. A waking
+ * client preempts one whose place is worse; but the beginning of a slice is protected (tb_protected_ns), or two that wake each
+ * other would switch at every word.
  *
  * Forking. A child starts where its parent stands, charged up to this moment; when it dies, its
  * parent answers for what it consumed since (tb_returned_ns). So a chain of forks, fork-and-wait and handfuls of children
@@ -64,8 +80,10 @@ enum { TB_NONE = 0, TB_BASE = 1, TB_BEST_EFFORT = 2, TB_LIMBO = 3 };
 
 struct tb_rules {
 	u64 quantum_ns; /* what a pick expects to be used, and the request behind a deadline */
-	u64 lag_ns;     /* how far a pass may be from vnow, in the client's service; below 2^29 */
+	u64 lag_ns;     /* how far ahead of vnow a pass may be, in the client's service; below 2^29 */
 	u64 credit_ns;  /* the largest lag with which a client that was away comes back */
+	u64 behind_ns;  /* with a larger lag a client is behind: it cannot use its tickets */
+	u64 protect_ns; /* for how long a slice is not cut short by a client that wakes up */
 	u32 lottery;
 };
 
@@ -92,6 +110,12 @@ TB_INLINE u64 tb_key(const struct tb_rules *r, const struct tb_client *c, u64 pa
 TB_INLINE u64 tb_limit(const struct tb_rules *r, u64 vnow)
 {
 	return r->lottery ? vnow + (1ull << 62) : vnow;
+}
+
+/* How far a currency may be ahead before a thread of it that is behind loses its CPU; what a deferral charges in advance. */
+TB_INLINE u64 tb_slack_ns(const struct tb_rules *r)
+{
+	return r->behind_ns / 4;
 }
 
 /* Is (a_pass, a_key) to run before (b_pass, b_key)? Eligible ones first, then the earlier key. */
@@ -122,13 +146,50 @@ TB_INLINE void tb_mean(struct tb_client *currency)
 	}
 }
 
+/* Does its pass count in its currency's mean? */
+TB_INLINE u32 tb_counts(const struct tb_client *c)
+{
+	return (c->state & (TB_ACTIVE | TB_BEHIND)) == TB_ACTIVE;
+}
+
+/* A pass enters the mean, or is taken out of it. */
+TB_INLINE void tb_mean_add(struct tb_client *p, const struct tb_client *c)
+{
+	p->weight += c->tickets;
+	p->sum += (c->pass - p->vnow) * c->tickets;
+	tb_mean(p);
+}
+
+TB_INLINE void tb_mean_remove(struct tb_client *p, const struct tb_client *c)
+{
+	p->weight -= c->tickets;
+	p->sum -= (c->pass - p->vnow) * c->tickets;
+	tb_mean(p);
+}
+
+/* Where it would be without what was charged in advance. */
+TB_INLINE u64 tb_settled(const struct tb_client *c)
+{
+	return c->pass - tb_advance(c->precharged_ns, TB_DRAW_ONE, c->tickets);
+}
+
+/*
+ * Whether a client can use its tickets is told from its distance to `served`, which the others' service makes grow and its own
+ * makes shrink: if it has all that it can use, and the distance grows all the same, it can't. What it grows while the client
+ * waits tells nothing. So the client's level is the least distance while it runs, and what it had grown by while it waits.
+ */
+TB_INLINE void tb_level_turn(const struct tb_client *p, struct tb_client *c)
+{
+	c->level = p->served - tb_settled(c) - c->level;
+}
+
 /* The setter of a pass: mean and order follow. */
 TB_FN u32 tb_set_pass(struct tb_queue *q, const struct tb_rules *r, struct tb_client *c, u64 pass)
 {
 	struct tb_client *p = tb_at(q, c->parent);
 	u64 alone = p->root == tb_index(q, c) && !c->child[0] && !c->child[1], key = tb_key(r, c, pass);
 
-	if (c->state & TB_ACTIVE) {
+	if (tb_counts(c)) {
 		p->sum += (pass - c->pass) * c->tickets;
 		tb_mean(p);
 	}
@@ -161,47 +222,127 @@ TB_INLINE u64 tb_bounded_for(u64 pass, u64 vnow, u64 tickets, u64 behind_ns, u64
 }
 
 /*
- * How far behind vnow a client may be that is to join clients of `weight` tickets, so that its lag is credit_ns when it has: its
- * own place draws vnow towards it. 2^29 ns x 2^29 tickets: fits.
+ * How far behind vnow a client may be that is to join clients of `weight` tickets: so that its lag, when it has joined, is what
+ * it was when it left (its level meanwhile), or the credit if that is more. Its own place draws vnow towards it. 2^29 ns x 2^29
+ * tickets: fits.
  */
-TB_INLINE u64 tb_credit_ns(const struct tb_rules *r, u64 weight, u64 tickets)
+TB_INLINE u64 tb_credit_ns(const struct tb_rules *r, const struct tb_client *c, u64 weight)
 {
-	return weight ? r->credit_ns * (weight + tickets) / weight : r->credit_ns;
+	u64 lag_ns = c->level > r->credit_ns ? c->level : r->credit_ns;
+
+	return weight ? lag_ns * (weight + c->tickets) / weight : lag_ns;
 }
 
-/* A leaf becomes runnable, and with it those of its currencies that were idle. */
-TB_FN u32 tb_join(struct tb_queue *q, const struct tb_rules *r, u32 i)
+/*
+ * The latest place at which a client of `mask` would have its turn on the best of its CPUs: vnow, but for CPUs where a client
+ * waits that is behind. Who joins there at vnow would wait until those have caught up, which may be never.
+ */
+TB_FN u64 tb_entry(struct tb_queue *q, struct tb_client *p, u64 mask)
 {
+	u64 entry = p->vnow, found = 0;
+	struct tb_client *o;
+
+	tb_loop(64) {
+		u64 cpu = mask & (0 - mask);
+
+		if (!cpu)
+			break;
+		o = tb_at(q, tb_order_first(q, p, p->vnow, cpu));
+		if (!(o->state & TB_BEHIND))
+			return p->vnow;
+		entry = found ? tb_max_pass(entry, o->pass) : o->pass;
+		found = 1;
+		mask ^= cpu;
+	}
+	return entry;
+}
+
+/* A leaf bound to the CPUs of `mask` begins (1) or ends (-1) to be active. */
+TB_FN u32 tb_bind(struct tb_queue *q, u64 mask, u32 by)
+{
+	if (!~mask)
+		return 0;
+	q->bound_leaves += by;
+	tb_loop(64) {
+		if (!mask)
+			break;
+		q->bound[tb_lowest(mask)] += (u16)by;
+		mask &= mask - 1;
+	}
+	return 0;
+}
+
+/* A leaf that may run on `mask` becomes runnable, and with it those of its currencies that were idle. */
+TB_FN u32 tb_join(struct tb_queue *q, const struct tb_rules *r, u32 i, u64 mask)
+{
+	if (!(tb_at(q, i)->state & TB_ACTIVE))
+		tb_bind(q, mask, 1);
 	tb_loop(TB_DEPTH) {
 		struct tb_client *c = tb_at(q, i), *p = tb_at(q, c->parent);
+		u64 entry = p->vnow;
 
 		if (!c->parent || (c->state & TB_ACTIVE))
 			break;
-		c->pass = tb_bounded_for(c->pass, p->vnow, c->tickets, tb_credit_ns(r, p->weight, c->tickets), r->lag_ns);
+		if (q->behind && ~mask)
+			entry = tb_entry(q, p, mask);
+		c->pass = tb_bounded_for(c->pass, entry, c->tickets, tb_credit_ns(r, c, p->weight), r->lag_ns);
 		c->key = tb_key(r, c, c->pass);
+		c->mask = mask;
 		c->state |= TB_ACTIVE;
-		p->weight += c->tickets;
-		p->sum += (c->pass - p->vnow) * c->tickets;
 		p->active++;
-		tb_mean(p);
+		if (entry == p->vnow) {
+			tb_mean_add(p, c);
+		} else {
+			c->state |= TB_BEHIND;
+			c->epoch = q->epoch;
+			q->behind++;
+		}
+		c->level = p->served - tb_settled(c);
 		i = c->parent;
 	}
 	return 0;
 }
 
-/* A settled leaf that is not waiting goes to sleep, and with it those of its currencies that have nobody else. */
-TB_FN u32 tb_leave(struct tb_queue *q, u32 i)
+/* It is not behind any more; the mean is the caller's. */
+TB_INLINE void tb_count_again(struct tb_queue *q, struct tb_client *c)
 {
+	q->behind -= !!(c->state & TB_BEHIND);
+	c->state &= (u8)~TB_BEHIND;
+}
+
+/* What a deferral has added to its pass. */
+TB_INLINE u64 tb_deferral(const struct tb_rules *r, const struct tb_client *c)
+{
+	return c->state & TB_DEFERRED ? tb_advance(tb_slack_ns(r), TB_DRAW_ONE, c->tickets) : 0;
+}
+
+/* Somebody waits in a deferred currency who is not ahead of what is due inside. */
+TB_INLINE u32 tb_deferral_ends(struct tb_queue *q, const struct tb_client *c)
+{
+	return c->state & TB_DEFERRED && c->root && !tb_before(c->vnow, tb_at(q, c->root)->low_pass);
+}
+
+/* A settled leaf that is not waiting goes to sleep, and with it those of its currencies that have nobody else. */
+TB_FN u32 tb_leave(struct tb_queue *q, const struct tb_rules *r, u32 i)
+{
+	if (tb_at(q, i)->state & TB_ACTIVE)
+		tb_bind(q, tb_at(q, i)->mask, 0 - 1u);
 	tb_loop(TB_DEPTH) {
 		struct tb_client *c = tb_at(q, i), *p = tb_at(q, c->parent);
+		u64 pass, furthest;
 
 		if (!c->parent || !(c->state & TB_ACTIVE))
 			break;
-		c->state &= (u8)~TB_ACTIVE;
-		p->weight -= c->tickets;
-		p->sum -= (c->pass - p->vnow) * c->tickets;
+		pass = c->pass - tb_deferral(r, c);
+		/* Bounded first: who shares bound CPUs may be so far behind that the product would not fit. */
+		furthest = tb_max_pass(pass, p->vnow - tb_advance(r->lag_ns, TB_DRAW_ONE, c->tickets));
+		c->level = tb_before(furthest, p->vnow) ? tb_service_ns(p->vnow - furthest, c->tickets) : 0;
+		if (tb_counts(c))
+			tb_mean_remove(p, c);
+		c->pass = pass;
+		tb_count_again(q, c);
+		c->state &= (u8)~(TB_ACTIVE | TB_DEFERRED);
 		p->active--;
-		tb_mean(p);
 		if (p->active)
 			break;
 		i = c->parent;
@@ -219,6 +360,7 @@ TB_INLINE u32 tb_order_follow(struct tb_queue *q, struct tb_client *c)
 		return 0;
 	if (!c->root) {
 		c->state &= (u8)~TB_QUEUED;
+		tb_level_turn(p, c);
 		tb_order_remove(q, p, c);
 		return 1;
 	}
@@ -226,6 +368,7 @@ TB_INLINE u32 tb_order_follow(struct tb_queue *q, struct tb_client *c)
 	if (!(c->state & TB_QUEUED)) {
 		c->mask = mask;
 		c->state |= TB_QUEUED;
+		tb_level_turn(p, c);
 		tb_order_insert(q, p, c);
 		return 1;
 	}
@@ -246,11 +389,16 @@ TB_INLINE void tb_order_follow_up(struct tb_queue *q, struct tb_client *c)
 }
 
 /* An active leaf starts to wait, from `now` on, for a CPU of `mask`. */
-TB_FN u32 tb_wait(struct tb_queue *q, u32 i, u64 mask, u64 now)
+TB_FN u32 tb_wait(struct tb_queue *q, const struct tb_rules *r, u32 i, u64 mask, u64 now)
 {
 	struct tb_client *c = tb_at(q, i);
 
-	c->mask = mask;
+	q->epoch = (u8)(now >> TB_EPOCH_SHIFT);
+	if (c->mask != mask) {
+		/* Other CPUs, another place among those who wait for them. */
+		tb_leave(q, r, i);
+		tb_join(q, r, i, mask);
+	}
 	c->since = now;
 	c->older = q->newest;
 	c->newer = 0;
@@ -261,6 +409,7 @@ TB_FN u32 tb_wait(struct tb_queue *q, u32 i, u64 mask, u64 now)
 	q->newest = i;
 	q->waiting++;
 	c->state |= TB_QUEUED;
+	tb_level_turn(tb_at(q, c->parent), c);
 	tb_order_insert(q, tb_at(q, c->parent), c);
 	tb_order_follow_up(q, c);
 	return 0;
@@ -283,8 +432,124 @@ TB_FN u32 tb_withdraw(struct tb_queue *q, u32 i)
 		q->newest = c->older;
 	q->waiting--;
 	c->state &= (u8)~TB_QUEUED;
+	tb_level_turn(tb_at(q, c->parent), c);
 	tb_order_remove(q, tb_at(q, c->parent), c);
 	tb_order_follow_up(q, c);
+	return 0;
+}
+
+/* Is one of its CPUs another's, too, that is bound to it? c is in its own way only as a leaf. */
+TB_FN u32 tb_contested(const struct tb_queue *q, const struct tb_client *c)
+{
+	u64 mask = c->mask;
+	u32 contested = 0;
+
+	if (!~mask)
+		return 0;
+	tb_loop(64) {
+		if (!mask || contested)
+			break;
+		contested = q->bound[tb_lowest(mask)] > 1;
+		mask &= mask - 1;
+	}
+	return contested;
+}
+
+/* By how much its distance has grown, while it had all that it can use. */
+TB_INLINE u64 tb_grown(const struct tb_client *p, struct tb_client *c, u64 pass)
+{
+	u64 distance = p->served - pass;
+
+	if (c->state & TB_QUEUED)
+		return 0;
+	if (tb_before(distance, c->level))
+		c->level = distance;
+	return distance - c->level;
+}
+
+/*
+ * A settled client is behind if its lag is larger than it would be if it only had to wait for its turn: it cannot use its
+ * tickets, or it shares the CPUs that it is bound to with too many. It counts in the mean no more, or the others would seem to be
+ * ahead of what is due to them.
+ */
+TB_INLINE u32 tb_falls_behind(const struct tb_rules *r, const struct tb_client *p, const struct tb_client *c, u64 pass, u64 grown)
+{
+	u64 far_ns = r->lottery ? r->lag_ns : r->behind_ns;
+
+	/* One that waits for any CPU has its turn when it is due: who is ahead of it is so for other reasons. */
+	if (p->weight == c->tickets || (c->state & TB_QUEUED && !~c->mask))
+		return 0;
+	return grown > tb_advance(r->behind_ns, TB_DRAW_ONE, c->tickets) ||
+	       tb_before(pass, p->vnow - tb_advance(far_ns, TB_DRAW_ONE, c->tickets));
+}
+
+/*
+ * Where one that is behind is held. What it could not use is forgiven, but for the credit of one that is behind, and not beyond
+ * vnow: it would owe for it. Those who share bound CPUs share them by their passes, so they fall back as far as they do, and
+ * halve their lags now and then, all at a time: who falls back for long must not have a CPU to itself for as long when the others
+ * are gone.
+ */
+TB_FN u64 tb_held(struct tb_queue *q, const struct tb_rules *r, struct tb_client *c, u64 pass, u64 grown)
+{
+	struct tb_client *p = tb_at(q, c->parent);
+	u64 furthest = tb_advance(r->behind_ns, TB_DRAW_ONE, c->tickets);
+
+	if (tb_contested(q, c)) {
+		if (c->epoch != q->epoch && tb_before(pass, p->vnow))
+			pass += (p->vnow - pass) >> 1;
+		c->epoch = q->epoch;
+		return pass;
+	}
+	if (grown > furthest && tb_before(pass, p->vnow))
+		pass = tb_min_pass(pass + grown - furthest, p->vnow);
+	return ~c->mask ? tb_max_pass(pass, p->vnow - tb_advance(r->lag_ns, TB_DRAW_ONE, c->tickets)) : pass;
+}
+
+/* One that is or falls behind comes to its place. Once it has caught up with vnow it counts again. It is not in the order now. */
+TB_FN u64 tb_settle_behind(struct tb_queue *q, const struct tb_rules *r, struct tb_client *c, u64 pass, u64 grown)
+{
+	struct tb_client *p = tb_at(q, c->parent);
+
+	if (tb_counts(c)) {
+		tb_mean_remove(p, c);
+		c->state |= TB_BEHIND;
+		c->epoch = q->epoch;
+		q->behind++;
+	} else if (!p->weight || !tb_before(pass, p->vnow)) {
+		if (!p->weight)
+			p->vnow = pass;
+		tb_count_again(q, c);
+		c->pass = pass + tb_advance(c->precharged_ns, TB_DRAW_ONE, c->tickets);
+		tb_mean_add(p, c);
+		return c->pass;
+	}
+	c->pass = tb_held(q, r, c, pass, grown) + tb_advance(c->precharged_ns, TB_DRAW_ONE, c->tickets);
+	return c->pass;
+}
+
+/* A client of several, settled, comes to its place. */
+TB_FN u32 tb_settle(struct tb_queue *q, const struct tb_rules *r, struct tb_client *c, u64 pass)
+{
+	struct tb_client *p = tb_at(q, c->parent);
+	u64 ahead = p->vnow + tb_advance(TB_AHEAD_MAX_NS, TB_DRAW_ONE, c->tickets), settled, grown;
+
+	if (tb_before(ahead, pass)) {
+		q->clamped++;
+		pass = ahead;
+	}
+	settled = pass - tb_advance(c->precharged_ns, TB_DRAW_ONE, c->tickets);
+	grown = tb_grown(p, c, settled);
+	if (c->state & TB_BEHIND || tb_falls_behind(r, p, c, settled, grown)) {
+		if (c->state & TB_QUEUED)
+			tb_order_remove(q, p, c);
+		c->key = tb_key(r, c, tb_settle_behind(q, r, c, settled, grown));
+		c->low_pass = c->pass;
+		if (c->state & TB_QUEUED)
+			tb_order_insert(q, p, c);
+		return 0;
+	}
+	if (pass != c->pass)
+		tb_set_pass(q, r, c, pass);
 	return 0;
 }
 
@@ -295,43 +560,162 @@ TB_FN u32 tb_charge(struct tb_queue *q, const struct tb_rules *r, u32 i)
 
 	tb_loop(TB_DEPTH) {
 		struct tb_client *c = tb_at(q, i), *p = tb_at(q, c->parent);
-		u64 draw = TB_DRAW_ONE, alone, pass = c->pass, bounded;
+		u64 draw = TB_DRAW_ONE, pass = c->pass;
 
 		if (!c->parent)
 			break;
-		alone = c->state & TB_ACTIVE && p->weight == c->tickets;
+		if (tb_deferral_ends(q, c)) {
+			pass -= tb_deferral(r, c);
+			c->state &= (u8)~TB_DEFERRED;
+		}
 		/* Most bills have but one of the three. */
 		if (bill->used_ns) {
-			if (r->lottery && !alone)
+			if (r->lottery && p->active > 1)
 				draw = tb_draw_exp(tb_mix(bill->seed, c->parent));
 			pass += tb_advance(bill->used_ns, draw, c->tickets);
+			if (tb_counts(c))
+				p->served += tb_advance(bill->used_ns, draw, p->weight);
 			c->used_ns += bill->used_ns;
 			c->young_ns += bill->used_ns;
 		}
+		c->precharged_ns += bill->next_ns - bill->precharge_ns;
 		if (bill->next_ns)
 			pass += tb_advance(bill->next_ns, TB_DRAW_ONE, c->tickets);
 		if (bill->precharge_ns)
 			pass -= tb_advance(bill->precharge_ns, TB_DRAW_ONE, c->tickets);
-		if (alone) {
+		if (p->active == 1 && tb_counts(c)) {
 			tb_set_pass_alone(p, c, pass);
+		} else if (c->state & TB_ACTIVE && !bill->next_ns) {
+			tb_settle(q, r, c, pass);
 		} else {
-			bounded = tb_bounded_for(pass, p->vnow, c->tickets, r->lag_ns, r->lag_ns);
-			q->clamped += bounded != pass;
-			if (bounded != c->pass)
-				tb_set_pass(q, r, c, bounded);
+			tb_set_pass(q, r, c, pass);
 		}
 		i = c->parent;
 	}
 	return 0;
 }
 
-/* Whose turn it is on a CPU of `mask`, among those who wait; TB_NONE if nobody may run there. */
-TB_FN u32 tb_pick(struct tb_queue *q, const struct tb_rules *r, u64 mask)
+/* i, or that one of its currencies which is a client of `parent`; TB_NONE if i is not below it. */
+TB_FN u32 tb_child_of(struct tb_queue *q, u32 parent, u32 i)
 {
-	u32 i = TB_BASE;
+	tb_loop(TB_DEPTH) {
+		if (!i || tb_at(q, i)->parent == parent)
+			break;
+		i = tb_at(q, i)->parent;
+	}
+	return i;
+}
+
+/*
+ * Of a currency those wait who are ahead of what is due to them inside, while the others run. So its turn is theirs, and if
+ * another is eligible beside it, it is deferred, unless it falls behind: charged in advance, until one of those others waits.
+ * Where it is the only one that waits, its own currency is. `held` may go on, so that one's currencies are not. Says whether
+ * anything was deferred.
+ */
+TB_FN u32 tb_defer(struct tb_queue *q, const struct tb_rules *r, u32 i, u32 held)
+{
+	struct tb_client *c, *p;
 
 	tb_loop(TB_DEPTH) {
-		i = tb_order_first(q, tb_at(q, i), tb_limit(r, tb_at(q, i)->vnow), mask);
+		p = tb_at(q, tb_at(q, i)->parent);
+		if (i == TB_BASE || p->root != i || tb_at(q, i)->child[0] || tb_at(q, i)->child[1])
+			break;
+		i = tb_at(q, i)->parent;
+	}
+	c = tb_at(q, i);
+	p = tb_at(q, c->parent);
+	if (!c->parent || c->state & TB_DEFERRED || (held && tb_child_of(q, c->parent, held) == i))
+		return 0;
+	tb_set_pass(q, r, c, c->pass + tb_advance(tb_slack_ns(r), TB_DRAW_ONE, c->tickets));
+	c->state |= TB_DEFERRED;
+	return 1;
+}
+
+/* How far ahead a currency may be whose leaf has a CPU, or is to have one, because that leaf is behind. */
+TB_INLINE u64 tb_slack_limit(const struct tb_rules *r, const struct tb_client *p, const struct tb_client *c)
+{
+	return p->vnow + tb_advance(tb_slack_ns(r), TB_DRAW_ONE, c->tickets);
+}
+
+/*
+ * Is a running leaf, or one of its currencies up to `top`, behind? It needs its CPU all the time; so it keeps it although `top`
+ * is a little ahead, and `top` gives back another of its CPUs, when a slice ends there.
+ */
+TB_FN u32 tb_is_behind(struct tb_queue *q, u32 leaf, u32 top)
+{
+	u32 behind = 0;
+
+	if (!q->behind)
+		return 0;
+	tb_loop(TB_DEPTH) {
+		behind |= tb_at(q, leaf)->state & TB_BEHIND;
+		if (leaf == top || !leaf)
+			break;
+		leaf = tb_at(q, leaf)->parent;
+	}
+	return behind;
+}
+
+/*
+ * Is a waiting leaf shut out? It, or a currency of its, is owed much by the siblings, and none is ahead; but they have their
+ * turns on other CPUs than those that it is bound to. Two users of two threads each, one bound to each CPU, are even when each
+ * has one CPU, for ever. A frozen one has no turn to be shut out from.
+ */
+TB_FN u32 tb_is_shut_out(struct tb_queue *q, const struct tb_rules *r, u32 leaf)
+{
+	u64 late = 0, ahead = !~tb_at(q, leaf)->mask;
+
+	tb_loop(TB_DEPTH) {
+		struct tb_client *c = tb_at(q, leaf), *p = tb_at(q, c->parent);
+
+		if (!c->parent || ahead)
+			break;
+		late |= tb_before(c->pass, p->vnow - tb_advance(r->behind_ns, TB_DRAW_ONE, c->tickets));
+		ahead = tb_before(tb_slack_limit(r, p, c), tb_settled(c));
+		leaf = c->parent;
+	}
+	return (u32)(late && !ahead && leaf == TB_BASE);
+}
+
+/* Of the oldest few, one that is shut out and may run on `mask`. */
+TB_FN u32 tb_shut_out(struct tb_queue *q, const struct tb_rules *r, u64 mask)
+{
+	u32 i = q->oldest, found = TB_NONE, looks = 0;
+
+	tb_loop(TB_SHUT_OUT_LOOKS) {
+		if (!i || found || looks++ == TB_SHUT_OUT_LOOKS)
+			break;
+		if (tb_at(q, i)->mask & mask && tb_is_shut_out(q, r, i))
+			found = i;
+		i = tb_at(q, i)->newer;
+	}
+	return found;
+}
+
+#define TB_DEFERRALS_MAX 8
+
+/*
+ * Whose turn it is on a CPU of `mask`, among those who wait; TB_NONE if nobody may run there. `held` has the CPU and may go on,
+ * or is TB_NONE.
+ */
+TB_FN u32 tb_pick(struct tb_queue *q, const struct tb_rules *r, u64 mask, u32 held)
+{
+	u32 i = q->bound_leaves ? tb_shut_out(q, r, mask) : TB_NONE, deferrals = 0;
+
+	if (i)
+		return i;
+	i = TB_BASE;
+	tb_loop(TB_DEPTH * (TB_DEFERRALS_MAX + 1)) {
+		struct tb_client *p = tb_at(q, i);
+		u32 next = tb_order_first(q, p, tb_limit(r, p->vnow), mask);
+
+		if (deferrals < TB_DEFERRALS_MAX && next && p->weight && tb_before(p->vnow, tb_at(q, next)->pass) &&
+		    tb_defer(q, r, i, held)) {
+			deferrals++;
+			i = TB_BASE;
+			continue;
+		}
+		i = next;
 		if (!i || tb_at(q, i)->kind == TB_KIND_THREAD)
 			break;
 	}
@@ -398,11 +782,15 @@ TB_INLINE u32 tb_frozen(struct tb_queue *q, u32 i)
 TB_FN u32 tb_keeps(struct tb_queue *q, const struct tb_rules *r, u32 held, u32 best)
 {
 	u64 both = tb_meet(q, best, held);
-	struct tb_client *b = tb_at(q, (u32)(both >> 32)), *h = tb_at(q, (u32)both);
+	struct tb_client *b = tb_at(q, (u32)(both >> 32)), *h = tb_at(q, (u32)both), *p = tb_at(q, h->parent);
 
 	if (!h->parent)
 		return h->kind != TB_KIND_LIMBO;
-	return !tb_better(tb_limit(r, tb_at(q, h->parent)->vnow), b->pass, b->key, h->pass, h->key);
+	if (tb_is_behind(q, held, (u32)both))
+		return !tb_before(tb_slack_limit(r, p, h), tb_settled(h));
+	if (q->bound_leaves && tb_is_shut_out(q, r, best))
+		return 0;
+	return !tb_better(tb_limit(r, p->vnow), b->pass, b->key, h->pass, h->key);
 }
 
 #define TB_NEVER (~0ull)
@@ -421,6 +809,26 @@ TB_INLINE u64 tb_projected(const struct tb_client *c, const struct tb_run *run)
 	return c->pass + ran - tb_advance(run->precharge_ns, TB_DRAW_ONE, c->tickets);
 }
 
+TB_INLINE u64 tb_max(u64 a, u64 b)
+{
+	return a > b ? a : b;
+}
+
+/*
+ * For how many more ns a slice is protected: its beginning, as long as that gives a client no more than so much beyond its due.
+ * Without it, of two who wake each other the one takes the CPU from the other at each word; with more, who naps often would lose.
+ */
+TB_INLINE u64 tb_protected_ns(const struct tb_rules *r, const struct tb_client *p, const struct tb_client *c, u64 stands,
+			      const struct tb_run *run)
+{
+	u64 limit = p->vnow + tb_advance(r->protect_ns, TB_DRAW_ONE, c->tickets), ahead_ns;
+
+	if (run->ran_ns >= r->protect_ns || !tb_before(stands, limit))
+		return 0;
+	ahead_ns = tb_service_ns(limit - stands, c->tickets);
+	return ahead_ns < r->protect_ns - run->ran_ns ? ahead_ns : r->protect_ns - run->ran_ns;
+}
+
 /*
  * For how many more ns a running leaf may go on before the waking one is the better choice: 0 is "preempt", TB_NEVER "not
  * before somebody else is charged". The runner loses its place when it has passed vnow, or when its deadline has passed
@@ -437,42 +845,52 @@ TB_FN u64 tb_crossing_ns(struct tb_queue *q, const struct tb_rules *r, u32 waker
 	if (!h->parent)
 		return h->kind == TB_KIND_LIMBO ? 0 : TB_NEVER;
 	until = w->pass;
-	if (!r->lottery) {
+	if (tb_is_behind(q, runner, (u32)both)) {
+		/* What others below h were charged in advance is in `stands`, and does not count. */
+		until = tb_slack_limit(r, p, h) + (h->pass - tb_settled(h));
+		until -= tb_advance(run->precharge_ns, TB_DRAW_ONE, h->tickets);
+	} else if (!r->lottery) {
 		until = tb_min_pass(p->vnow, w->key - (h->key - h->pass));
 		if (tb_before(p->vnow, w->pass))
 			eligible_ns = ((w->pass - p->vnow) >> TB_PASS_SHIFT) * p->weight;
 	}
 	if (tb_before(stands, until))
 		loses_ns = tb_service_ns(until - stands, h->tickets) + 1;
-	return eligible_ns > loses_ns ? eligible_ns : loses_ns;
+	if (w->kind != TB_KIND_RESERVATION)
+		loses_ns = tb_max(loses_ns, tb_protected_ns(r, p, h, stands, run));
+	return tb_max(eligible_ns, loses_ns);
 }
 
 /*
  * Change a client's tickets. Its lag in service stays: the distance to vnow is exchanged at the rate of old to new. It is
- * bounded first: who slept for a minute may be so far behind that the product would not fit.
+ * bounded first: who slept for a minute may be so far behind that the product would not fit. What its
+ * distance has grown by (tb_level_turn) is exchanged alike.
  */
 TB_FN u32 tb_set_tickets(struct tb_queue *q, const struct tb_rules *r, u32 i, u32 tickets)
 {
 	struct tb_client *c = tb_at(q, i), *p = tb_at(q, c->parent);
-	u64 pass, old = c->tickets;
+	u64 pass = c->pass - tb_deferral(r, c), old = c->tickets;
+	u64 grown = c->state & TB_QUEUED ? c->level : p->served - tb_settled(c) - c->level;
 
-	pass = tb_bounded_for(c->pass, p->vnow, old, r->lag_ns, r->lag_ns);
+	grown = tb_bounded_for(grown, 0, old, 0, TB_AHEAD_MAX_NS);
+	pass = tb_bounded_for(pass, p->vnow, old, r->lag_ns, r->lag_ns);
 	if (tb_before(pass, p->vnow))
 		pass = p->vnow - tb_exchanged(p->vnow - pass, old, tickets);
 	else
 		pass = p->vnow + tb_exchanged(pass - p->vnow, old, tickets);
 	if (c->state & TB_QUEUED)
 		tb_order_remove(q, tb_at(q, c->parent), c);
-	if (c->state & TB_ACTIVE) {
-		p->sum -= (c->pass - p->vnow) * old;
-		p->sum += (pass - p->vnow) * tickets;
-		p->weight += tickets;
-		p->weight -= old;
-		tb_mean(p);
-	}
+	if (tb_counts(c))
+		tb_mean_remove(p, c);
+	c->state &= (u8)~TB_DEFERRED;
 	c->tickets = tickets;
 	c->pass = pass;
 	c->key = tb_key(r, c, pass);
+	if (tb_counts(c))
+		tb_mean_add(p, c);
+	grown = tb_exchanged(grown, old, tickets);
+	if (c->state & TB_ACTIVE)
+		c->level = c->state & TB_QUEUED ? grown : p->served - tb_settled(c) - grown;
 	if (c->state & TB_QUEUED)
 		tb_order_insert(q, tb_at(q, c->parent), c);
 	return 0;
@@ -503,10 +921,13 @@ TB_FN u32 tb_new(struct tb_queue *q, u32 kind, u32 parent, u32 tickets)
 	c->kind = (u8)kind;
 	c->clients = 0;
 	c->vnow = 0;
+	c->level = 0;
 	c->sum = 0;
+	c->served = 0;
 	c->weight = 0;
 	c->root = 0;
 	c->active = 0;
+	c->precharged_ns = 0;
 	c->used_ns = 0;
 	c->young_ns = 0;
 	if (parent)
@@ -539,46 +960,49 @@ TB_FN u32 tb_queue_init(struct tb_queue *q, u32 floor)
 	return tb_new(q, TB_KIND_LIMBO, TB_NONE, TB_MACHINE_TICKETS);
 }
 
+/* What a client was charged in advance is undone on those whom it is a client of, or done. */
+TB_INLINE void tb_precharge_parents(struct tb_queue *q, const struct tb_rules *r, const struct tb_client *c, u64 undo_ns,
+				    u64 next_ns)
+{
+	q->bill.used_ns = 0;
+	q->bill.precharge_ns = undo_ns;
+	q->bill.next_ns = next_ns;
+	if (undo_ns | next_ns)
+		tb_charge(q, r, c->parent);
+}
+
 /*
  * A client, idle, running or waiting, changes to another currency, with all that is in it. Its distance to vnow goes with it,
- * as far as a newcomer's may. A running leaf's precharge must have been undone.
+ * as far as a newcomer's may.
  */
 TB_FN u32 tb_move(struct tb_queue *q, const struct tb_rules *r, u32 i, u32 parent)
 {
 	struct tb_client *c = tb_at(q, i);
 	u32 state = c->state;
 
+	tb_precharge_parents(q, r, c, c->precharged_ns, 0);
 	if (state & TB_QUEUED) {
 		c->state &= (u8)~TB_QUEUED;
 		tb_order_remove(q, tb_at(q, c->parent), c);
 		tb_order_follow_up(q, c);
 	}
 	if (state & TB_ACTIVE)
-		tb_leave(q, i);
+		tb_leave(q, r, i);
 	c->pass = tb_at(q, parent)->vnow + (c->pass - tb_at(q, c->parent)->vnow);
 	tb_at(q, c->parent)->clients--;
 	tb_at(q, parent)->clients++;
 	c->parent = parent;
 	c->young_ns = 0;
 	if (state & TB_ACTIVE)
-		tb_join(q, r, i);
+		tb_join(q, r, i, c->mask);
+	tb_precharge_parents(q, r, c, 0, c->precharged_ns);
 	if (state & TB_QUEUED) {
 		c->state |= TB_QUEUED;
+		tb_level_turn(tb_at(q, parent), c);
 		tb_order_insert(q, tb_at(q, parent), c);
 		tb_order_follow_up(q, c);
 	}
 	return 0;
-}
-
-/* i, or that one of its currencies which is a client of `parent`; TB_NONE if i is not below it. */
-TB_FN u32 tb_child_of(struct tb_queue *q, u32 parent, u32 i)
-{
-	tb_loop(TB_DEPTH) {
-		if (!i || tb_at(q, i)->parent == parent)
-			break;
-		i = tb_at(q, i)->parent;
-	}
-	return i;
 }
 
 /* A new leaf takes its place beside the running leaf that forked it. */
@@ -599,13 +1023,14 @@ TB_FN u32 tb_born(struct tb_queue *q, u32 child, u32 forker, const struct tb_run
 TB_FN u32 tb_died(struct tb_queue *q, const struct tb_rules *r, u32 i, u32 heir)
 {
 	struct tb_client *c = tb_at(q, i), *h;
-	u64 vnow = tb_at(q, c->parent)->vnow;
+	u64 vnow = tb_at(q, c->parent)->vnow, limit;
 	u32 s = tb_child_of(q, c->parent, heir);
 
 	if (!s || s == i)
 		return 0;
 	h = tb_at(q, s);
-	tb_set_pass(q, r, h, tb_bounded_for(h->pass + tb_advance(tb_returned_ns(c->young_ns), TB_DRAW_ONE, h->tickets),
-					    vnow, h->tickets, r->lag_ns, r->lag_ns));
+	/* No further ahead than the bound, unless it is already. */
+	limit = tb_max_pass(h->pass, vnow + tb_advance(r->lag_ns, TB_DRAW_ONE, h->tickets));
+	tb_set_pass(q, r, h, tb_min_pass(h->pass + tb_advance(tb_returned_ns(c->young_ns), TB_DRAW_ONE, h->tickets), limit));
 	return 0;
 }

@@ -33,6 +33,8 @@ enum tb_kind {
 enum tb_state {
 	TB_ACTIVE = 1, /* runnable, or the currency of somebody runnable: counted in the parent's mean */
 	TB_QUEUED = 2, /* waiting, or the currency of somebody waiting: in the parent's order */
+	TB_BEHIND = 4, /* active, but cannot use its tickets: not counted in the parent's mean */
+	TB_DEFERRED = 8, /* a currency, charged in advance until one of its running leaves is settled */
 };
 
 struct tb_client {
@@ -51,27 +53,41 @@ struct tb_client {
 	u8 height;
 	u8 state;
 	u8 kind;
+	u8 epoch; /* of one that is behind: when its lag was halved last */
 
-	/* As a currency: vnow = mean pass of its active clients weighted by tickets, sum = what the division left over. */
+	/*
+	 * As a currency: vnow = mean pass of the clients that count, weighted by tickets; sum = what the division left over; the
+	 * service per ticket of those that count; how many clients there are, active or not.
+	 * As a leaf: its place among all who wait (oldest first), and since when.
+	 */
 	u64 vnow;
-	u64 sum;
-	u64 weight;
+	union {
+		u64 sum;
+		u64 since;
+	};
+	union {
+		u64 served;
+		u32 newer;
+	};
+	union {
+		u32 clients;
+		u32 older;
+	};
+	u32 weight;
 	u32 root;
 	u32 active;
 
-	/* As a leaf: its place among all who wait (oldest first), and since when. As a currency: its clients, active or not. */
-	u64 since;
-	union {
-		u32 older;
-		u32 clients;
-	};
-	u32 newer;
-
+	/*
+	 * While it runs, its distance to its currency's `served` at the best; while it waits, by how much that had grown
+	 * (tb_level_turn); while it is inactive, its lag when it left, ns.
+	 */
+	u64 level;
+	u64 precharged_ns; /* what it, or those who run below it, were charged in advance */
 	u64 used_ns;  /* service received so far */
 	u64 young_ns; /* the part of it since birth, or since it last had a child */
 };
 
-_Static_assert(sizeof(struct tb_client) == 128, "two cache lines");
+_Static_assert(sizeof(struct tb_client) == 136, "as small as may be: there are many");
 
 /* One settlement of a leaf's run. */
 struct tb_bill {
@@ -88,6 +104,10 @@ struct tb_queue {
 	u32 oldest;
 	u32 newest;
 	u32 waiting;
+	u32 behind; /* clients that are TB_BEHIND */
+	u32 bound_leaves; /* active leaves that may not run on all CPUs */
+	u8 epoch;   /* real time, in TB_EPOCH_SHIFT */
+	u16 bound[64]; /* of those, how many may run on this CPU */
 	u64 clamped; /* charges in which the lag bound took something */
 	struct tb_bill bill; /* what is being charged; here, as the verifier would tell apart each value of a local one */
 	struct tb_client client[TB_CLIENTS];

@@ -6,8 +6,10 @@
 
 use crate::model::Model;
 use crate::random::Random;
+use std::collections::BTreeMap;
 use tombola_core::{
-    ACTIVE, BASE, BEST_EFFORT, Bill, Client, Economy, Kind, LIMBO, QUEUED, Rules, Run, limits,
+    ACTIVE, BASE, BEHIND, BEST_EFFORT, Bill, Client, DEFERRED, Economy, Kind, LIMBO, QUEUED, Rules,
+    Run, limits,
 };
 
 /// One step, not yet understood.
@@ -28,6 +30,10 @@ pub struct Setting {
     pub clock: u64,
     /// How many leaves there may be.
     pub leaves: usize,
+    /// Mostly slices end, and little else happens: long enough for one that cannot use its tickets to fall behind.
+    pub steady: bool,
+    /// One in so many leaves is bound to some of the CPUs.
+    pub bound_each: u64,
     /// Check everything each so many steps.
     pub check_every: u64,
 }
@@ -47,9 +53,7 @@ pub struct History {
     leaves: Vec<u32>,
     currencies: Vec<u32>,
     steps: u64,
-    /// Picks; and those in which a mask made the C give up eligibility.
     pub picks: u64,
-    pub gave_up: u64,
 }
 
 /// Enough for twelve users with two nested currencies each.
@@ -71,7 +75,6 @@ impl History {
             currencies: ROOTS.to_vec(),
             steps: 0,
             picks: 0,
-            gave_up: 0,
         };
         history.set_clock(BASE);
         history.economy.set_pass(BEST_EFFORT, setting.clock);
@@ -97,7 +100,10 @@ impl History {
     }
 
     pub fn step(&mut self, s: Step) {
-        match s.what % 32 {
+        let what = s.what % 32;
+        let steady = self.setting.steady && s.x >> 8 & 7 != 0;
+        match what {
+            17..=20 | 22..=30 if steady => self.tick(s),
             0 => self.new_currency(s),
             1 | 2 => drop(self.new_leaf(s)),
             3..=7 => self.wake(s),
@@ -163,16 +169,11 @@ impl History {
         self.economy.client(i).state
     }
 
+    /// The x-th leaf that is, of active and waiting, what `state` says.
     fn leaf_in(&self, state: u8, x: u32) -> Option<u32> {
-        one_of(
-            &self
-                .leaves
-                .iter()
-                .copied()
-                .filter(|&l| self.state(l) == state)
-                .collect::<Vec<_>>(),
-            x,
-        )
+        let in_state = |l: &u32| self.state(*l) & (ACTIVE | QUEUED) == state;
+        let leaves: Vec<u32> = self.leaves.iter().copied().filter(in_state).collect();
+        one_of(&leaves, x)
     }
 
     /// The x-th CPU where somebody runs.
@@ -186,13 +187,24 @@ impl History {
         one_of(&busy, x)
     }
 
-    /// Mostly every CPU; sometimes a few. Bits beyond the machine's CPUs do no harm.
+    /// Every CPU, or a few. Bits beyond the machine's CPUs do no harm.
     fn mask(&self, z: u64) -> u64 {
         let all = (1 << self.setting.cpus) - 1;
-        if z.is_multiple_of(4) && z >> 8 & all != 0 {
-            z >> 8 & all
+        match z >> 8 & all {
+            0 => u64::MAX,
+            _ if !z.is_multiple_of(self.setting.bound_each) => u64::MAX,
+            some if z >> 16 & 15 == 0 => some | z << 32,
+            some => some,
+        }
+    }
+
+    /// A leaf's own, as it was last; once in a while another.
+    fn mask_of(&self, leaf: u32, z: u64) -> u64 {
+        let own = self.economy.client(leaf).mask;
+        if own == 0 || z >> 20 & 31 == 0 {
+            self.mask(z)
         } else {
-            all | z << 32
+            own
         }
     }
 
@@ -210,14 +222,19 @@ impl History {
 
     // Both sides do the same.
 
-    fn join(&mut self, i: u32) {
-        self.economy.join(i);
-        self.model.join(i);
+    fn join(&mut self, i: u32, mask: u64) {
+        self.economy.join(i, mask);
+        self.model.join(i, mask, &seen(&self.economy));
     }
 
     fn wait(&mut self, i: u32, mask: u64) {
         self.economy.wait(i, mask, self.now);
-        self.model.wait(i, mask, self.now);
+        self.model.wait(i, mask, self.now, &seen(&self.economy));
+    }
+
+    fn move_to(&mut self, i: u32, to: u32) {
+        self.economy.move_to(i, to);
+        self.model.move_to(i, to, &seen(&self.economy));
     }
 
     fn withdraw(&mut self, i: u32) {
@@ -237,52 +254,32 @@ impl History {
 
     fn charge(&mut self, i: u32, bill: Bill) {
         let vnow = self.economy.client(self.economy.client(i).parent).vnow;
+        let before = self.economy.client(i).state & BEHIND != 0;
         self.economy.charge(i, &bill);
         self.model.charge(i, &bill);
-        let (c, p) = (
-            self.economy.client(i),
-            self.economy.client(self.economy.client(i).parent),
-        );
-        if p.weight != u64::from(c.tickets) {
+        let c = self.economy.client(i);
+        let alone = self.economy.client(c.parent).active == 1;
+        if c.state & (ACTIVE | BEHIND) == ACTIVE && !before && !alone && bill.next_ns == 0 {
             let lag = i128::from(c.pass.wrapping_sub(vnow) as i64);
-            let service = (lag * i128::from(c.tickets)) >> limits::PASS_SHIFT;
-            let bound = i128::from(self.setting.rules.lag_ns) + 1;
+            let ahead_ns = (lag * i128::from(c.tickets)) >> limits::PASS_SHIFT;
             assert!(
-                service.abs() <= bound,
-                "leaf {i} is {service} ns from where vnow was before its charge"
+                ahead_ns <= i128::from(limits::AHEAD_MAX_NS),
+                "leaf {i} is {ahead_ns} ns ahead of where vnow was before its charge"
             );
         }
     }
 
-    fn pick(&mut self, mask: u64) -> Option<u32> {
-        let picked = self.economy.pick(mask);
+    fn pick(&mut self, mask: u64, held: Option<u32>) -> Option<u32> {
+        let picked = self.economy.pick(mask, held);
         self.picks += 1;
-        self.check_pick(mask, picked);
+        let seen = seen(&self.economy);
+        let model = self.model.pick(mask, held, picked, &seen);
+        self.model = model.unwrap_or_else(|| {
+            let deferred = |i: &&u32| seen(**i).1 & DEFERRED != 0;
+            let deferred: Vec<_> = self.model.nodes.keys().filter(deferred).collect();
+            panic!("picked {picked:?}, deferred are {deferred:?}; the model does not")
+        });
         picked
-    }
-
-    fn check_pick(&mut self, mask: u64, picked: Option<u32>) {
-        let Some(leaf) = picked else {
-            assert!(
-                self.model.choice(BASE, mask).earliest.is_none(),
-                "nobody was picked though somebody waits"
-            );
-            return;
-        };
-        assert_eq!(Kind::Thread, self.model.at(leaf).kind, "{leaf} was picked");
-        let mut given_up = false;
-        for k in self.model.line(leaf) {
-            let choice = self.model.choice(self.model.at(k).parent, mask);
-            let ideal = choice.ideal.or(choice.earliest);
-            given_up |= ideal != Some(k);
-            let allowed = ideal == Some(k) || (choice.bound && choice.earliest == Some(k));
-            assert!(
-                allowed,
-                "picked {k}, the model {ideal:?} (or {:?} if bound: {})",
-                choice.earliest, choice.bound
-            );
-        }
-        self.gave_up += u64::from(given_up);
     }
 
     // The steps.
@@ -324,8 +321,14 @@ impl History {
             return;
         };
         self.now += s.z % 10_000;
-        self.join(leaf);
-        self.wait(leaf, self.mask(s.z));
+        let mask = self.mask_of(leaf, s.z);
+        self.join(leaf, mask);
+        let idle = |cpu: &usize| self.running[*cpu].is_none() && mask >> *cpu & 1 == 1;
+        if let Some(cpu) = (0..self.running.len()).find(idle).filter(|_| s.y & 1 == 1) {
+            // It runs at once, not picked.
+            return self.start(cpu, leaf);
+        }
+        self.wait(leaf, mask);
         if let Some((_, runner)) = self.busy(s.y) {
             self.compare_crossing(leaf, runner, s.z % 5_000_000);
         }
@@ -360,8 +363,8 @@ impl History {
             precharge_ns: 0,
             ..r
         });
-        let best = self.pick(1 << cpu);
         let frozen = self.economy.frozen(r.leaf);
+        let best = self.pick(1 << cpu, (!frozen).then_some(r.leaf));
         assert_eq!(self.model.frozen(r.leaf), frozen, "is {} frozen?", r.leaf);
         let keeps = best.is_none_or(|best| {
             let keeps = self.economy.keeps(r.leaf, best);
@@ -377,7 +380,7 @@ impl History {
             return self.start(cpu, r.leaf);
         }
         self.running[cpu] = None;
-        self.wait(r.leaf, self.mask(s.z));
+        self.wait(r.leaf, self.mask_of(r.leaf, s.z));
         if let Some(best) = best {
             self.withdraw(best);
             self.start(cpu, best);
@@ -404,11 +407,11 @@ impl History {
         let cpu = s.x as usize % self.running.len();
         let before = self.put_off(cpu, s.z, s.z);
         if let Some(leaf) = before {
-            self.wait(leaf, self.mask(s.z));
+            self.wait(leaf, self.mask_of(leaf, s.z));
         }
         // Who has waited too long is next, the frozen too.
         let overdue = self.economy.overdue(self.now, 50_000_000, 1 << cpu);
-        let drawn = overdue.or_else(|| self.pick(1 << cpu));
+        let drawn = overdue.or_else(|| self.pick(1 << cpu, None));
         if let Some(leaf) = drawn {
             self.withdraw(leaf);
             self.start(cpu, leaf);
@@ -464,8 +467,13 @@ impl History {
         };
         self.economy.born(child, r.leaf, &run);
         self.model.born(child, r.leaf, &run);
-        self.join(child);
-        self.wait(child, self.mask(s.z));
+        let mask = if s.y & 1 == 0 {
+            self.economy.client(r.leaf).mask
+        } else {
+            self.mask(s.z)
+        };
+        self.join(child, mask);
+        self.wait(child, mask);
     }
 
     fn die(&mut self, s: Step) {
@@ -502,19 +510,10 @@ impl History {
             return;
         };
         let to = one_of(&self.currencies, s.y).unwrap();
-        if let Some(cpu) = self.running_on(leaf) {
-            let r = self.running[cpu].unwrap();
-            self.charge(leaf, self.bill(r, s.z, 0));
-            self.running[cpu] = Some(Running {
-                precharge_ns: 0,
-                ..r
-            });
-        }
-        self.economy.move_to(leaf, to);
-        self.model.move_to(leaf, to);
+        self.move_to(leaf, to);
     }
 
-    /// A currency may move if no leaf of it is running with a precharge; not into itself, and not too deep.
+    /// A currency moves, with those that run below it; not into itself, and not too deep.
     fn move_currency(&mut self, s: Step) {
         let Some(i) = one_of(&self.currencies[ROOTS.len()..], s.x) else {
             return;
@@ -531,16 +530,9 @@ impl History {
                 !line.contains(&i) && line.len() + 1 + height <= CURRENCY_DEPTH_MAX
             })
             .collect();
-        let runs = self
-            .running
-            .iter()
-            .flatten()
-            .any(|r| self.model.line(r.leaf).contains(&i));
-        let Some(to) = one_of(&places, s.y).filter(|_| !runs) else {
-            return;
-        };
-        self.economy.move_to(i, to);
-        self.model.move_to(i, to);
+        if let Some(to) = one_of(&places, s.y) {
+            self.move_to(i, to);
+        }
     }
 
     fn retire_currency(&mut self, s: Step) {
@@ -613,15 +605,43 @@ impl History {
             "clients in use"
         );
         assert_eq!(
-            self.model.clamped,
+            self.model.tally.clamped,
             self.economy.counters().clamped,
             "clamped charges"
         );
+        self.check_counters();
         for &i in self.model.nodes.keys() {
             self.check_client(i);
             self.check_currency(i);
         }
         self.check_waiting();
+    }
+
+    fn check_counters(&self) {
+        let counters = self.economy.counters();
+        let behind = self.model.nodes.values().filter(|n| n.behind).count();
+        assert_eq!(behind, counters.behind as usize, "how many are behind");
+        assert_eq!(
+            self.model.bound_leaves().count(),
+            counters.bound_leaves as usize,
+            "bound leaves"
+        );
+        for (cpu, &bound) in (0..).zip(&counters.bound) {
+            assert_eq!(self.model.bound(cpu), usize::from(bound), "bound to {cpu}");
+        }
+        let mut precharged = BTreeMap::new();
+        for r in self.running.iter().flatten() {
+            for i in self.model.line(r.leaf) {
+                *precharged.entry(i).or_default() += r.precharge_ns;
+            }
+        }
+        for &i in self.model.nodes.keys() {
+            assert_eq!(
+                precharged.get(&i).copied().unwrap_or(0),
+                self.economy.client(i).precharged_ns,
+                "precharges of {i} and of those who run below it"
+            );
+        }
     }
 
     fn check_client(&self, i: u32) {
@@ -638,11 +658,32 @@ impl History {
         if n.parent == 0 {
             return;
         }
-        let mask = self.model.mask(i);
-        let state = u8::from(n.active) * ACTIVE + u8::from(mask != 0) * QUEUED;
+        let waits = self.model.waits(i);
+        let state = u8::from(n.active) * ACTIVE
+            + u8::from(waits) * QUEUED
+            + u8::from(n.behind) * BEHIND
+            + u8::from(n.deferred) * DEFERRED;
         assert_eq!(state, c.state, "state of {i}");
-        if mask != 0 {
-            assert_eq!(mask, c.mask, "mask of {i}");
+        assert!(
+            state & ACTIVE != 0 || state == 0,
+            "{i} is idle in state {state}"
+        );
+        assert_eq!(n.mask, c.mask, "mask of {i}");
+        assert_eq!(
+            self.model.level(i) as u64,
+            c.level,
+            "level of {i}, state {state}"
+        );
+        assert_eq!(n.precharged_ns as u64, c.precharged_ns, "precharge of {i}");
+        if n.behind {
+            assert_eq!(n.epoch, c.epoch, "epoch of {i}");
+        }
+        if waits {
+            assert_eq!(
+                self.model.waiting_mask(i),
+                c.mask,
+                "mask of {i}, that waits"
+            );
             assert_eq!(self.model.key(i) as u64, c.key, "key of {i}");
         }
     }
@@ -650,21 +691,17 @@ impl History {
     fn check_currency(&self, i: u32) {
         let c = self.economy.client(i);
         assert_eq!(self.model.weight(i), i128::from(c.weight), "weight of {i}");
-        assert_eq!(
-            self.model.children(i).filter(|(_, n)| n.active).count(),
-            c.active as usize,
-            "active of {i}"
-        );
-        if self.model.at(i).kind != Kind::Thread {
-            assert_eq!(
-                self.model.children(i).count(),
-                c.older as usize,
-                "clients of {i}"
-            );
+        assert_eq!(self.model.active(i), c.active as usize, "active of {i}");
+        if self.model.at(i).kind == Kind::Thread {
+            assert_eq!((0, 0), (c.weight, c.root), "leaf {i} as a currency");
+            return;
         }
+        let clients = self.model.children(i).count();
+        assert_eq!(clients, c.older as usize, "clients of {i}");
+        assert_eq!(self.model.at(i).served as u64, c.served, "served of {i}");
         assert_eq!(self.model.vnow(i) as u64, c.vnow, "vnow of {i}");
         assert!(
-            c.sum < c.weight.max(1),
+            c.sum < u64::from(c.weight.max(1)),
             "sum {} of {i}, weight {}",
             c.sum,
             c.weight
@@ -673,7 +710,7 @@ impl History {
         let sum: i128 = self
             .model
             .children(i)
-            .filter(|(_, n)| n.active)
+            .filter(|(_, n)| n.active && !n.behind)
             .map(|(_, n)| (n.pass - vnow) * n.tickets)
             .sum();
         assert_eq!(sum, i128::from(c.sum), "sum of {i}");
@@ -687,7 +724,7 @@ impl History {
         let queued = self
             .model
             .children(i)
-            .filter(|&(k, _)| self.model.mask(k) != 0)
+            .filter(|&(k, _)| self.model.waits(k))
             .count();
         assert_eq!(queued, order.len(), "how many wait in {i}");
     }
@@ -741,11 +778,11 @@ impl History {
             assert_eq!(k, i, "the list of those who wait");
             let c = self.economy.client(i);
             assert_eq!(
-                (older, self.model.at(k).waits.unwrap().1),
-                (c.older, c.since),
+                (older, self.model.at(k).waits.unwrap()),
+                (c.older, c.sum),
                 "{k} in the list of those who wait"
             );
-            (older, i) = (i, c.newer);
+            (older, i) = (i, c.served as u32);
         }
         assert_eq!(
             (0, older),
@@ -753,6 +790,10 @@ impl History {
             "end of the list of those who wait"
         );
     }
+}
+
+fn seen(economy: &Economy) -> impl Fn(u32) -> (u64, u8) {
+    |i| (economy.client(i).pass, economy.client(i).state)
 }
 
 fn one_of<T: Copy>(of: &[T], x: u32) -> Option<T> {
@@ -792,6 +833,8 @@ pub fn setting(seed: u64) -> Setting {
         cpus: 1 + (random.next() % 8) as u32,
         clock: clock.wrapping_sub(random.next() % (1 << 40)),
         leaves: [4, 12, 40, 80][random.next() as usize % 4],
+        steady: random.next().is_multiple_of(2),
+        bound_each: [1, 2, 4, 1 << 40][random.next() as usize % 4],
         check_every: 1,
     }
 }

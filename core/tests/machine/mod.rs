@@ -1,27 +1,37 @@
 //! A machine in virtual time that uses the economy as the kernel's scheduler does.
 //!
 //! Events are a wake-up or the end of what a CPU runs. At a slice's end the run is settled and compared with the pick; a
-//! waking task takes an idle CPU, or challenges the one where it ran last: it preempts at once, or cuts the slice to the
-//! moment when it will be the better choice (`crossing_ns`). It models less than the kernel: no tick, no migration cost,
-//! no time spent in the scheduler itself.
+//! waking task takes an idle CPU of its mask, or challenges the one where it ran last: it preempts at once, or cuts the slice
+//! to the moment when it will be the better choice (`crossing_ns`). Slices are shorter for clients of few tickets, as in the
+//! kernel (`hosts/kernel/bpf/slice.h`), and longer where nobody waits. The machine models less than the kernel: no tick, no
+//! migration cost, no time spent in the scheduler itself, no guard for a task that has waited for seconds.
 
 // Each test file uses a part of it.
 #![allow(dead_code)]
 
 use crate::random::Random;
-use std::collections::BTreeMap;
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
 use std::rc::Rc;
-use tombola_core::{BEST_EFFORT, Bill, Economy, Kind, Rules, Run, limits};
+use tombola_core::{BEST_EFFORT, Bill, Economy, Kind, QUEUED, Rules, Run};
 
 pub const MS: u64 = 1_000_000;
 pub const SECOND: u64 = 1000 * MS;
 /// The shortest slice, as in the kernel.
 const SLICE_MIN_NS: u64 = MS / 10;
+/// How often a slice is halved at most, as in the kernel.
+const SLICE_HALVINGS_MAX: u32 = 2;
+/// A slice where nobody waits, as in the kernel.
+const SLICE_ALONE_NS: u64 = 20 * MS;
+/// Any CPU.
+pub const ANYWHERE: u64 = u64::MAX;
 
 /// What a task does next.
 pub enum Act {
     Run(u64),
     Nap(u64),
+    /// Sleep until this time; not at all if it is past.
+    Until(u64),
     /// A child in the same currency, with as many tickets.
     Fork(Program),
     /// Sleep until no child lives.
@@ -38,6 +48,7 @@ pub fn hog() -> Program {
 
 struct Task {
     leaf: u32,
+    mask: u64,
     program: Program,
     acts: u64,
     left_ns: u64,
@@ -47,7 +58,9 @@ struct Task {
     children: u32,
     awaits: bool,
     alive: bool,
+    /// Where it ran last, and whether it runs there now.
     cpu: usize,
+    runs: bool,
 }
 
 #[derive(Clone, Copy)]
@@ -62,7 +75,7 @@ struct Running {
     serial: u64,
 }
 
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Event {
     Wake(usize),
     Cpu(usize, u64),
@@ -73,10 +86,15 @@ pub struct Machine {
     pub now: u64,
     pub random: Random,
     pub slices: u64,
+    /// Some slices are longer than a quantum.
+    long_slices: bool,
     tasks: Vec<Task>,
-    by_leaf: BTreeMap<u32, usize>,
+    /// Of each leaf, its task.
+    by_leaf: Vec<usize>,
     cpus: Vec<Option<Running>>,
-    events: BTreeMap<(u64, u64), Event>,
+    /// The CPUs that run nothing.
+    idle: u64,
+    events: BinaryHeap<Reverse<(u64, u64, Event)>>,
     serial: u64,
 }
 
@@ -87,10 +105,12 @@ impl Machine {
             now: 0,
             random: Random(seed),
             slices: 0,
+            long_slices: false,
             tasks: Vec::new(),
-            by_leaf: BTreeMap::new(),
+            by_leaf: Vec::new(),
             cpus: vec![None; cpus],
-            events: BTreeMap::new(),
+            idle: u64::MAX >> (64 - cpus),
+            events: BinaryHeap::new(),
             serial: 0,
         }
     }
@@ -103,7 +123,19 @@ impl Machine {
 
     /// A task in `currency`; it wakes when the machine goes on.
     pub fn task(&mut self, currency: u32, tickets: u32, program: Program) -> u32 {
+        self.task_on(currency, tickets, ANYWHERE, program)
+    }
+
+    /// One that may run on all CPUs is bound to none, as the kernel has it.
+    fn mask_of(&self, mask: u64) -> u64 {
+        let all = ANYWHERE >> (64 - self.cpus.len());
+        if mask & all == all { ANYWHERE } else { mask }
+    }
+
+    /// The same for a task that may run on the CPUs of `mask` only.
+    pub fn task_on(&mut self, currency: u32, tickets: u32, mask: u64, program: Program) -> u32 {
         let task = self.new_task(currency, tickets, program, None);
+        self.tasks[task].mask = self.mask_of(mask);
         self.at(self.now, Event::Wake(task));
         self.tasks[task].leaf
     }
@@ -112,8 +144,8 @@ impl Machine {
     pub fn ready(&mut self, currency: u32, tickets: u32, program: Program) -> u32 {
         let task = self.new_task(currency, tickets, program, None);
         let leaf = self.tasks[task].leaf;
-        self.economy.join(leaf);
-        self.economy.wait(leaf, u64::MAX, self.now);
+        self.economy.join(leaf, ANYWHERE);
+        self.economy.wait(leaf, ANYWHERE, self.now);
         leaf
     }
 
@@ -128,11 +160,43 @@ impl Machine {
 
     /// The task of `leaf` ends as soon as it next has a CPU.
     pub fn end(&mut self, leaf: u32) {
-        let task = self.by_leaf[&leaf];
+        let task = self.by_leaf[leaf as usize];
         self.tasks[task].program = Rc::new(|_, _| Act::Exit);
         self.tasks[task].left_ns = 0;
-        if let Some(cpu) = self.running_on(task) {
+        if self.tasks[task].runs {
+            self.cut(self.tasks[task].cpu, self.now);
+        }
+    }
+
+    /// The task of `leaf` leaves for another scheduling class, at once; it does not sleep.
+    pub fn leave(&mut self, leaf: u32) {
+        let task = self.by_leaf[leaf as usize];
+        let cpu = self.tasks[task].cpu;
+        if self.tasks[task].runs {
+            self.catch_up(cpu);
+            self.give_up(cpu, task);
+            self.dispatch(cpu);
+        } else {
+            self.economy.withdraw(leaf);
+            self.economy.leave(leaf);
+        }
+    }
+
+    /// The task of `leaf` is back from another class.
+    pub fn come_back(&mut self, leaf: u32) {
+        self.wake(self.by_leaf[leaf as usize]);
+    }
+
+    /// The task of `leaf` may run on these CPUs only, from now on.
+    pub fn set_mask(&mut self, leaf: u32, mask: u64) {
+        let task = self.by_leaf[leaf as usize];
+        self.tasks[task].mask = self.mask_of(mask);
+        let cpu = self.tasks[task].cpu;
+        if self.tasks[task].runs && mask >> cpu & 1 == 0 {
             self.cut(cpu, self.now);
+        } else if self.economy.client(leaf).state & QUEUED != 0 {
+            self.economy.withdraw(leaf);
+            self.wait(task, true);
         }
     }
 
@@ -151,6 +215,11 @@ impl Machine {
         used
     }
 
+    /// The same for many clients at once.
+    pub fn all_used_ns(&self, clients: &[u32]) -> Vec<f64> {
+        clients.iter().map(|&i| self.used_ns(i) as f64).collect()
+    }
+
     pub fn run_until(&mut self, end: u64) {
         while self.step(end) {}
         self.now = end;
@@ -162,14 +231,10 @@ impl Machine {
 
     /// The next event before `end`, if there is one.
     pub fn step(&mut self, end: u64) -> bool {
-        let Some((&(at, serial), &event)) = self
-            .events
-            .first_key_value()
-            .filter(|((at, _), _)| *at < end)
-        else {
+        if self.events.peek().is_none_or(|next| next.0.0 >= end) {
             return false;
-        };
-        self.events.remove(&(at, serial));
+        }
+        let Reverse((at, _, event)) = self.events.pop().expect("an event was seen");
         self.now = at;
         match event {
             Event::Wake(task) => self.wake(task),
@@ -183,7 +248,7 @@ impl Machine {
 
     fn at(&mut self, time: u64, event: Event) {
         self.serial += 1;
-        self.events.insert((time, self.serial), event);
+        self.events.push(Reverse((time, self.serial, event)));
     }
 
     fn new_task(
@@ -199,6 +264,7 @@ impl Machine {
             .expect("a client");
         let task = Task {
             leaf,
+            mask: ANYWHERE,
             program,
             acts: 0,
             left_ns: 0,
@@ -208,25 +274,35 @@ impl Machine {
             awaits: false,
             alive: true,
             cpu: self.tasks.len() % self.cpus.len(),
+            runs: false,
         };
         self.tasks.push(task);
-        self.by_leaf.insert(leaf, self.tasks.len() - 1);
+        if self.by_leaf.len() <= leaf as usize {
+            self.by_leaf.resize(leaf as usize + 1, usize::MAX);
+        }
+        self.by_leaf[leaf as usize] = self.tasks.len() - 1;
         self.tasks.len() - 1
     }
 
-    fn running_on(&self, task: usize) -> Option<usize> {
-        self.cpus
-            .iter()
-            .position(|r| r.is_some_and(|r| r.task == task))
+    fn wake(&mut self, task: usize) {
+        self.economy
+            .join(self.tasks[task].leaf, self.tasks[task].mask);
+        self.wait(task, true);
     }
 
-    fn wake(&mut self, task: usize) {
-        let (leaf, cpu) = (self.tasks[task].leaf, self.tasks[task].cpu);
-        self.economy.join(leaf);
-        self.economy.wait(leaf, u64::MAX, self.now);
-        match self.cpus.iter().position(Option::is_none) {
-            Some(idle) => self.dispatch(idle),
-            None => self.challenge(leaf, cpu),
+    /// An idle CPU that is allowed takes the task, or else it challenges who has its CPU.
+    fn wait(&mut self, task: usize, challenges: bool) {
+        let Task {
+            leaf, mask, cpu, ..
+        } = self.tasks[task];
+        self.economy.wait(leaf, mask, self.now);
+        let idle = self.idle & mask;
+        if idle != 0 {
+            self.dispatch(idle.trailing_zeros() as usize);
+        } else if challenges && mask >> cpu & 1 != 0 {
+            self.challenge(leaf, cpu);
+        } else if challenges {
+            self.challenge(leaf, mask.trailing_zeros() as usize);
         }
     }
 
@@ -241,8 +317,10 @@ impl Machine {
             .crossing_ns(leaf, self.tasks[r.task].leaf, &run);
         if crossing_ns == 0 {
             self.cut(cpu, self.now);
-        } else if crossing_ns != limits::NEVER {
-            self.cut(cpu, self.now + crossing_ns.max(SLICE_MIN_NS));
+        } else {
+            // At most a quantum: nobody waited before, and the slice may be a long one.
+            let quantum_ns = self.economy.rules().quantum_ns;
+            self.cut(cpu, self.now + crossing_ns.clamp(SLICE_MIN_NS, quantum_ns));
         }
     }
 
@@ -308,36 +386,92 @@ impl Machine {
         self.slice_ends(cpu);
     }
 
+    /// Somebody waits at a slice's end: all long slices end.
+    fn share_slices(&mut self) {
+        self.long_slices = false;
+        let soon = self.now + self.economy.rules().quantum_ns;
+        for cpu in 0..self.cpus.len() {
+            if self.cpus[cpu].is_some_and(|r| r.end > soon) {
+                self.cut(cpu, self.now);
+            }
+        }
+    }
+
     fn slice_ends(&mut self, cpu: usize) {
+        if self.long_slices && self.economy.counters().waiting > 0 {
+            self.share_slices();
+        }
         let task = self.cpus[cpu].unwrap().task;
         let leaf = self.tasks[task].leaf;
         self.settle(cpu, 0);
-        match self.economy.pick(1 << cpu) {
+        let best = self.economy.pick(1 << cpu, Some(leaf));
+        if self.tasks[task].mask >> cpu & 1 == 0 {
+            self.stop(cpu);
+            self.dispatch(cpu);
+            return self.wait(task, true);
+        }
+        match best {
             Some(best) if !self.economy.keeps(leaf, best) => {
-                self.cpus[cpu] = None;
-                self.economy.wait(leaf, u64::MAX, self.now);
-                self.start(cpu, best);
+                self.stop(cpu);
+                self.start(cpu, best, true);
+                self.wait(task, false);
             }
-            _ => self.begin(cpu, task),
+            _ => self.begin(cpu, task, false),
         }
     }
 
     fn dispatch(&mut self, cpu: usize) {
-        if let Some(best) = self.economy.pick(1 << cpu) {
-            self.start(cpu, best);
+        if let Some(best) = self.economy.pick(1 << cpu, None) {
+            self.start(cpu, best, false);
         }
     }
 
-    fn start(&mut self, cpu: usize, leaf: u32) {
+    /// `displaces`: the task that had the CPU is about to wait.
+    fn start(&mut self, cpu: usize, leaf: u32, displaces: bool) {
         self.economy.withdraw(leaf);
-        self.begin(cpu, self.by_leaf[&leaf]);
+        self.begin(cpu, self.by_leaf[leaf as usize], displaces);
     }
 
-    fn begin(&mut self, cpu: usize, task: usize) {
-        let quantum_ns = self.economy.rules().quantum_ns;
-        let end = self.now + quantum_ns;
+    fn stop(&mut self, cpu: usize) {
+        let r = self.cpus[cpu].take().expect("a task that runs");
+        self.tasks[r.task].runs = false;
+        self.idle |= 1 << cpu;
+    }
+
+    /// A client of few tickets among its active siblings runs less at a time, and so the more often.
+    fn slice_ns(&self, leaf: u32, displaces: bool) -> u64 {
+        let rules = self.economy.rules();
+        if self.economy.counters().waiting == 0 && !displaces {
+            return SLICE_ALONE_NS.max(rules.quantum_ns);
+        }
+        if rules.lottery != 0 {
+            return rules.quantum_ns;
+        }
+        let (mut halvings, mut i) = (0, leaf);
+        while halvings < SLICE_HALVINGS_MAX {
+            let client = self.economy.client(i);
+            if client.parent == 0 {
+                break;
+            }
+            let parent = self.economy.client(client.parent);
+            let beside_mean = u64::from(client.tickets) * u64::from(parent.active);
+            let weight = u64::from(parent.weight);
+            if beside_mean * 2 <= weight {
+                halvings = if beside_mean * 4 <= weight { 2 } else { 1 };
+            }
+            i = client.parent;
+        }
+        (rules.quantum_ns >> halvings).max(SLICE_MIN_NS)
+    }
+
+    fn begin(&mut self, cpu: usize, task: usize, displaces: bool) {
+        let slice_ns = self.slice_ns(self.tasks[task].leaf, displaces);
+        let (end, quantum_ns) = (self.now + slice_ns, self.economy.rules().quantum_ns);
+        self.long_slices |= slice_ns > quantum_ns;
         self.slices += 1;
         self.tasks[task].cpu = cpu;
+        self.tasks[task].runs = true;
+        self.idle &= !(1 << cpu);
         self.cpus[cpu] = Some(Running {
             task,
             since: self.now,
@@ -347,7 +481,7 @@ impl Machine {
             serial: 0,
         });
         if self.cpus.len() > 1 {
-            self.settle(cpu, quantum_ns);
+            self.settle(cpu, slice_ns.min(quantum_ns));
         }
         self.plan(cpu);
     }
@@ -364,6 +498,12 @@ impl Machine {
                 self.at(self.now + ns, Event::Wake(task));
                 return false;
             }
+            Act::Until(time) if time > self.now => {
+                self.give_up(cpu, task);
+                self.at(time, Event::Wake(task));
+                return false;
+            }
+            Act::Until(_) => {}
             Act::Await if self.tasks[task].children > 0 => {
                 self.give_up(cpu, task);
                 self.tasks[task].awaits = true;
@@ -381,7 +521,7 @@ impl Machine {
 
     fn give_up(&mut self, cpu: usize, task: usize) {
         self.settle(cpu, 0);
-        self.cpus[cpu] = None;
+        self.stop(cpu);
         self.economy.leave(self.tasks[task].leaf);
     }
 
@@ -417,7 +557,6 @@ impl Machine {
         {
             self.economy.died(leaf, self.tasks[heir].leaf);
         }
-        self.by_leaf.remove(&leaf);
         self.economy.free(leaf);
         let Some(parent) = parent else { return };
         self.tasks[parent].children -= 1;

@@ -3,9 +3,15 @@
 //! It follows the rules that `economy.h` states at its top, but shares nothing with the C: passes are i128 that never wrap,
 //! every mean is summed anew, the earliest deadline is found by looking at everybody, and a currency waits if a search
 //! below it finds a leaf that does. Quadratic and proud of it.
+//!
+//! The C's order answers inexactly in one case, which economy.h allows (`tb_order_first`): where a mask shuts somebody out, it
+//! may give up eligibility. What depends on such an answer has several legal outcomes; the model takes the one that the C took,
+//! which a test hands in, and none if the C's is not among them.
 
 use std::collections::BTreeMap;
-use tombola_core::{BASE, BEST_EFFORT, Bill, Kind, LIMBO, Rules, Run, draw_exp, limits, mix};
+use tombola_core::{
+    BASE, BEHIND, BEST_EFFORT, Bill, DEFERRED, Kind, LIMBO, Rules, Run, draw_exp, limits, mix,
+};
 
 /// A client, as simple as it can be.
 #[derive(Clone, Debug)]
@@ -15,15 +21,80 @@ pub struct Node {
     pub tickets: i128,
     pub pass: i128,
     pub active: bool,
-    /// Of a waiting leaf: its CPUs and since when.
-    pub waits: Option<(u64, u64)>,
+    /// Cannot use its tickets, and does not count in the mean.
+    pub behind: bool,
+    /// Its pass holds a deferral.
+    pub deferred: bool,
+    /// The CPUs of a leaf, or of all who wait in a currency; of one where nobody does, what that was last.
+    pub mask: u64,
+    /// Of a waiting leaf: since when.
+    pub waits: Option<u64>,
+    /// On its way from one currency to another: waits nowhere.
+    pub moving: bool,
     /// When it last took its place in its currency's order, as a number.
     pub arrival: u64,
-    /// vnow of a currency without active clients.
+    /// vnow of a currency without clients that count.
     pub idle_vnow: i128,
+    /// Of a currency: service per ticket of those that count.
+    pub served: i128,
+    /// The least distance to its currency's `served` while it ran, and the distance with which it began to wait.
+    pub least: i128,
+    pub waits_from: i128,
+    /// Its lag when it left, ns.
+    pub left_with_ns: i128,
+    pub precharged_ns: i128,
+    /// When its lag was halved last.
+    pub epoch: u8,
     pub used_ns: i128,
     pub young_ns: i128,
 }
+
+/// How often the rarer rules applied.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Tally {
+    pub clamped: u64,
+    pub gave_up: u64,
+    pub fell_behind: u64,
+    pub caught_up: u64,
+    pub forgiven: u64,
+    pub halved: u64,
+    pub joined_behind: u64,
+    pub deferred: u64,
+    pub shut_out: u64,
+    pub kept_behind: u64,
+}
+
+impl Tally {
+    fn each(&mut self) -> [&mut u64; 10] {
+        [
+            &mut self.clamped,
+            &mut self.gave_up,
+            &mut self.fell_behind,
+            &mut self.caught_up,
+            &mut self.forgiven,
+            &mut self.halved,
+            &mut self.joined_behind,
+            &mut self.deferred,
+            &mut self.shut_out,
+            &mut self.kept_behind,
+        ]
+    }
+
+    pub fn rarest(mut self) -> u64 {
+        self.each().into_iter().map(|n| *n).min().unwrap()
+    }
+}
+
+impl std::ops::AddAssign for Tally {
+    fn add_assign(&mut self, mut other: Self) {
+        for (sum, n) in self.each().into_iter().zip(other.each()) {
+            *sum += *n;
+        }
+    }
+}
+
+/// Where the C has a client, and in which state, after the call that the model repeats.
+pub type Seen<'a> = &'a dyn Fn(u32) -> (u64, u8);
 
 /// What a level of a pick may choose.
 pub struct Choice {
@@ -35,17 +106,54 @@ pub struct Choice {
     pub bound: bool,
 }
 
+impl Choice {
+    /// The one that the rules want, then the one that may be taken instead.
+    fn legal(&self) -> Vec<Option<u32>> {
+        let ideal = self.ideal.or(self.earliest);
+        let mut legal = vec![ideal];
+        if self.bound && self.earliest != ideal {
+            legal.push(self.earliest);
+        }
+        legal
+    }
+}
+
+/// What a pick is for, and what came of it.
+struct Outcome<'a> {
+    mask: u64,
+    held: Option<u32>,
+    picked: Option<u32>,
+    seen: Seen<'a>,
+}
+
+#[derive(Clone)]
 pub struct Model {
     pub rules: Rules,
     pub nodes: BTreeMap<u32, Node>,
     /// Leaves that wait, oldest first.
     pub waiting: Vec<u32>,
-    pub clamped: u64,
+    /// Real time, in epochs, when somebody last began to wait.
+    pub epoch: u8,
+    pub tally: Tally,
     arrivals: u64,
 }
 
-fn scaled(ns: u64, tickets: i128) -> i128 {
-    i128::from(ns.min(limits::CHARGE_MAX_NS)) * (1 << limits::PASS_SHIFT) / tickets
+/// The draw of stride scheduling.
+const ONE: i128 = 1 << limits::DRAW_SHIFT;
+
+/// How far a charge of `ns` moves a pass.
+fn drawn(ns: i128, draw: i128, tickets: i128) -> i128 {
+    let ns = ns.min(i128::from(limits::CHARGE_MAX_NS));
+    ((ns * draw) >> (limits::DRAW_SHIFT - limits::PASS_SHIFT)) / tickets
+}
+
+fn scaled(ns: impl Into<i128>, tickets: i128) -> i128 {
+    drawn(ns.into(), ONE, tickets)
+}
+
+/// The service that a distance of passes stands for.
+fn service_ns(distance: i128, tickets: i128) -> i128 {
+    (distance * tickets) >> limits::PASS_SHIFT
 }
 
 impl Model {
@@ -54,7 +162,8 @@ impl Model {
             rules,
             nodes: BTreeMap::new(),
             waiting: Vec::new(),
-            clamped: 0,
+            epoch: 0,
+            tally: Tally::default(),
             arrivals: 0,
         };
         let all = limits::MACHINE_TICKETS;
@@ -72,9 +181,19 @@ impl Model {
             tickets: i128::from(tickets),
             pass,
             active: false,
+            behind: false,
+            deferred: false,
+            mask: 0,
             waits: None,
+            moving: false,
             arrival: 0,
             idle_vnow: 0,
+            served: 0,
+            least: 0,
+            waits_from: 0,
+            left_with_ns: 0,
+            precharged_ns: 0,
+            epoch: 0,
             used_ns: 0,
             young_ns: 0,
         };
@@ -113,11 +232,18 @@ impl Model {
         line
     }
 
+    /// Those of its clients whose passes are in its mean.
+    fn counting(&self, i: u32) -> impl Iterator<Item = &Node> {
+        let counts = |n: &&Node| n.active && !n.behind;
+        self.children(i).map(|(_, n)| n).filter(counts)
+    }
+
     pub fn weight(&self, i: u32) -> i128 {
-        self.children(i)
-            .filter(|(_, n)| n.active)
-            .map(|(_, n)| n.tickets)
-            .sum()
+        self.counting(i).map(|n| n.tickets).sum()
+    }
+
+    pub fn active(&self, i: u32) -> usize {
+        self.children(i).filter(|(_, n)| n.active).count()
     }
 
     pub fn vnow(&self, i: u32) -> i128 {
@@ -125,23 +251,47 @@ impl Model {
         if weight == 0 {
             return self.at(i).idle_vnow;
         }
-        let sum: i128 = self
-            .children(i)
-            .filter(|(_, n)| n.active)
-            .map(|(_, n)| n.tickets * n.pass)
-            .sum();
+        let sum: i128 = self.counting(i).map(|n| n.tickets * n.pass).sum();
         sum.div_euclid(weight)
     }
 
+    /// vnow of the currency that `i` is a client of.
+    fn vnow_of(&self, i: u32) -> i128 {
+        self.vnow(self.at(i).parent)
+    }
+
+    /// Does it, or anybody in it, wait?
+    pub fn waits(&self, i: u32) -> bool {
+        let n = self.at(i);
+        !n.moving && (n.waits.is_some() || self.children(i).any(|(k, _)| self.waits(k)))
+    }
+
     /// The CPUs of all who wait at or below `i`; 0 if nobody does.
-    pub fn mask(&self, i: u32) -> u64 {
-        match self.at(i).waits {
-            Some((mask, _)) => mask,
-            None => self
-                .children(i)
-                .map(|(k, _)| self.mask(k))
-                .fold(0, |a, b| a | b),
+    pub fn waiting_mask(&self, i: u32) -> u64 {
+        let n = self.at(i);
+        if n.moving || n.waits.is_some() {
+            return if n.moving { 0 } else { n.mask };
         }
+        let below = self.children(i).map(|(k, _)| self.waiting_mask(k));
+        below.fold(0, |a, b| a | b)
+    }
+
+    fn waiting_in(&self, i: u32) -> Vec<u32> {
+        let all = self.children(i).map(|(k, _)| k);
+        all.filter(|&k| self.waits(k)).collect()
+    }
+
+    /// Active leaves that may not run everywhere.
+    pub fn bound_leaves(&self) -> impl Iterator<Item = &Node> {
+        let bound = |n: &&Node| n.kind == Kind::Thread && n.active && n.mask != u64::MAX;
+        self.nodes.values().filter(bound)
+    }
+
+    /// How many of them may run on this CPU.
+    pub fn bound(&self, cpu: u32) -> usize {
+        self.bound_leaves()
+            .filter(|n| n.mask >> cpu & 1 == 1)
+            .count()
     }
 
     /// Of a reservation below a third of the machine a half of a quantum, below a sixth a quarter, below a twelfth an eighth.
@@ -176,25 +326,102 @@ impl Model {
         self.arrive(i);
     }
 
-    fn bounded(&self, i: u32, pass: i128, behind_ns: u64, ahead_ns: u64) -> i128 {
-        let (n, vnow) = (self.at(i), self.vnow(self.at(i).parent));
-        pass.max(vnow - scaled(behind_ns, n.tickets))
-            .min(vnow + scaled(ahead_ns, n.tickets))
+    fn bounded(&self, i: u32, pass: i128, around: i128, behind_ns: i128, ahead_ns: u64) -> i128 {
+        let tickets = self.at(i).tickets;
+        pass.max(around - scaled(behind_ns, tickets))
+            .min(around + scaled(ahead_ns, tickets))
     }
 
-    pub fn join(&mut self, i: u32) {
+    /// Where it would be without what was charged in advance.
+    fn settled(&self, i: u32) -> i128 {
+        let n = self.at(i);
+        n.pass - scaled(n.precharged_ns, n.tickets)
+    }
+
+    /// How far behind the service of those that count it is.
+    fn distance(&self, i: u32) -> i128 {
+        self.at(self.at(i).parent).served - self.settled(i)
+    }
+
+    fn slack(&self, i: u32) -> i128 {
+        scaled(self.rules.behind_ns / 4, self.at(i).tickets)
+    }
+
+    fn deferral(&self, i: u32) -> i128 {
+        if self.at(i).deferred {
+            self.slack(i)
+        } else {
+            0
+        }
+    }
+
+    /// What C keeps in `level`.
+    pub fn level(&self, i: u32) -> i128 {
+        let n = self.at(i);
+        match (n.active, self.waits(i)) {
+            (false, _) => n.left_with_ns,
+            (true, false) => n.least,
+            (true, true) => n.waits_from - n.least,
+        }
+    }
+
+    /// Places at which a client of `mask` may enter: on the best of its CPUs vnow, or if one that is behind is first to have
+    /// its turn there, that one's pass.
+    fn entries(&self, parent: u32, mask: u64) -> Vec<i128> {
+        let vnow = self.vnow(parent);
+        let on = |cpu: u32| -> Vec<Option<i128>> {
+            let choices = self.choice(parent, 1 << cpu).legal();
+            let place = |k: Option<u32>| Some(self.at(k?)).filter(|n| n.behind).map(|n| n.pass);
+            choices.into_iter().map(place).collect()
+        };
+        let cpus: Vec<_> = (0..64).filter(|c| mask >> c & 1 == 1).map(on).collect();
+        let mut entries = Vec::new();
+        if cpus.iter().flatten().any(Option::is_none) {
+            entries.push(vnow);
+        }
+        let worst = |places: &Vec<Option<i128>>| places.iter().flatten().min().copied();
+        if cpus.iter().all(|c| worst(c).is_some()) {
+            let best = cpus.iter().filter_map(worst).max().unwrap();
+            entries.extend(cpus.iter().flatten().flatten().filter(|&&e| e >= best));
+        }
+        entries
+    }
+
+    pub fn join(&mut self, i: u32, mask: u64, seen: Seen) {
         for k in self.line(i) {
             if self.at(k).active {
                 break;
             }
-            let others = self.weight(self.at(k).parent);
-            let mut credit = i128::from(self.rules.credit_ns);
+            let parent = self.at(k).parent;
+            let (vnow, others) = (self.vnow(parent), self.weight(parent));
+            let n = self.at(k);
+            let mut credit = n.left_with_ns.max(i128::from(self.rules.credit_ns));
             if others > 0 {
-                credit = credit * (others + self.at(k).tickets) / others;
+                credit = credit * (others + n.tickets) / others;
             }
-            let pass = self.bounded(k, self.at(k).pass, credit as u64, self.rules.lag_ns);
-            self.node(k).pass = pass;
-            self.node(k).active = true;
+            let entries = if mask == u64::MAX {
+                vec![vnow]
+            } else {
+                self.entries(parent, mask)
+            };
+            let comes = |&e: &i128| {
+                let pass = self.bounded(k, n.pass, e, credit, self.rules.lag_ns);
+                (pass, e != vnow)
+            };
+            let as_seen = |&(pass, behind): &(i128, bool)| {
+                (pass as u64, behind) == (seen(k).0, seen(k).1 & BEHIND != 0)
+            };
+            let found = entries.iter().map(comes).find(as_seen);
+            let (pass, behind) = found.unwrap_or_else(|| comes(&entries[0]));
+            let epoch = self.epoch;
+            self.tally.joined_behind += u64::from(behind);
+            let n = self.node(k);
+            n.pass = pass;
+            n.mask = mask;
+            n.active = true;
+            n.behind = behind;
+            n.epoch = epoch;
+            self.node(k).least = self.distance(k);
         }
     }
 
@@ -205,66 +432,190 @@ impl Model {
             }
             let parent = self.at(k).parent;
             let vnow = self.vnow(parent);
-            self.node(k).active = false;
-            if self.weight(parent) > 0 {
+            let pass = self.at(k).pass - self.deferral(k);
+            let furthest = scaled(self.rules.lag_ns, self.at(k).tickets);
+            let lag = (vnow - pass).clamp(0, furthest);
+            let n = self.node(k);
+            n.left_with_ns = service_ns(lag, n.tickets);
+            n.pass = pass;
+            n.active = false;
+            n.behind = false;
+            n.deferred = false;
+            if self.weight(parent) == 0 {
+                self.node(parent).idle_vnow = vnow;
+            }
+            if self.active(parent) > 0 {
                 break;
             }
-            self.node(parent).idle_vnow = vnow;
         }
     }
 
-    pub fn wait(&mut self, i: u32, mask: u64, now: u64) {
-        let fresh: Vec<u32> = self
-            .line(i)
-            .into_iter()
-            .filter(|&k| self.mask(k) == 0)
-            .collect();
-        fresh.into_iter().for_each(|k| self.arrive(k));
-        self.node(i).waits = Some((mask, now));
+    /// Does what changes who waits, for those of `line`: who begins to wait comes last, and what the distance grows meanwhile
+    /// is not counted.
+    fn change_waiting(&mut self, line: &[u32], change: impl FnOnce(&mut Self)) {
+        let waited: Vec<bool> = line.iter().map(|&k| self.waits(k)).collect();
+        change(self);
+        for (&k, waited) in line.iter().zip(waited) {
+            let waits = self.waits(k);
+            if waits && !waited {
+                self.arrive(k);
+                self.node(k).waits_from = self.distance(k);
+            }
+            if waited && !waits {
+                let grown = self.distance(k) - self.at(k).waits_from;
+                self.node(k).least += grown;
+            }
+            if waits {
+                self.node(k).mask = self.waiting_mask(k);
+            }
+        }
+    }
+
+    pub fn wait(&mut self, i: u32, mask: u64, now: u64, seen: Seen) {
+        self.epoch = (now >> limits::EPOCH_SHIFT) as u8;
+        if self.at(i).mask != mask {
+            self.leave(i);
+            self.join(i, mask, seen);
+        }
+        let line = self.line(i);
+        self.change_waiting(&line, |m| m.node(i).waits = Some(now));
         self.waiting.push(i);
     }
 
     pub fn withdraw(&mut self, i: u32) {
-        self.node(i).waits = None;
+        let line = self.line(i);
+        self.change_waiting(&line, |m| m.node(i).waits = None);
         self.waiting.retain(|&k| k != i);
     }
 
     pub fn charge(&mut self, i: u32, bill: &Bill) {
         for k in self.line(i) {
             let (tickets, parent) = (self.at(k).tickets, self.at(k).parent);
-            let alone = self.at(k).active && self.weight(parent) == tickets;
-            let draw = match self.rules.lottery {
-                1 if !alone => i128::from(draw_exp(mix(bill.seed, parent))),
-                _ => 1 << limits::DRAW_SHIFT,
-            };
-            let used = i128::from(bill.used_ns.min(limits::CHARGE_MAX_NS));
-            let mut pass = self.at(k).pass
-                + ((used * draw) >> (limits::DRAW_SHIFT - limits::PASS_SHIFT)) / tickets;
-            pass += scaled(bill.next_ns, tickets) - scaled(bill.precharge_ns, tickets);
-            if !alone {
-                let bounded = self.bounded(k, pass, self.rules.lag_ns, self.rules.lag_ns);
-                self.clamped += u64::from(bounded != pass);
-                pass = bounded;
+            let active = self.active(parent);
+            let alone = active == 1 && self.weight(parent) > 0;
+            let mut pass = self.at(k).pass;
+            if self.at(k).deferred && self.somebody_is_due(k) {
+                pass -= self.deferral(k);
+                self.node(k).deferred = false;
             }
-            self.node(k).used_ns += i128::from(bill.used_ns);
-            self.node(k).young_ns += i128::from(bill.used_ns);
-            if pass != self.at(k).pass {
+            if bill.used_ns > 0 {
+                let draw = match self.rules.lottery {
+                    1 if active > 1 => i128::from(draw_exp(mix(bill.seed, parent))),
+                    _ => ONE,
+                };
+                let used = i128::from(bill.used_ns);
+                pass += drawn(used, draw, tickets);
+                if self.at(k).active && !self.at(k).behind {
+                    let served = drawn(used, draw, self.weight(parent));
+                    self.node(parent).served += served;
+                }
+                self.node(k).used_ns += used;
+                self.node(k).young_ns += used;
+            }
+            pass += scaled(bill.next_ns, tickets) - scaled(bill.precharge_ns, tickets);
+            self.node(k).precharged_ns += i128::from(bill.next_ns) - i128::from(bill.precharge_ns);
+            if self.at(k).active && !alone && bill.next_ns == 0 {
+                self.settle(k, pass);
+            } else {
                 self.set_pass(k, pass);
             }
         }
     }
 
+    /// Does one wait in this currency that is not ahead of its mean?
+    fn somebody_is_due(&self, i: u32) -> bool {
+        let vnow = self.vnow(i);
+        let waiting = self.waiting_in(i);
+        waiting.iter().any(|&k| self.at(k).pass <= vnow)
+    }
+
+    /// A charged client of several comes to its place.
+    fn settle(&mut self, i: u32, mut pass: i128) {
+        let (vnow, waits) = (self.vnow_of(i), self.waits(i));
+        let n = self.at(i);
+        let (tickets, parent) = (n.tickets, n.parent);
+        let ahead = vnow + scaled(limits::AHEAD_MAX_NS, tickets);
+        if pass > ahead {
+            pass = ahead;
+            self.tally.clamped += 1;
+        }
+        let precharge = scaled(self.at(i).precharged_ns, tickets);
+        let settled = pass - precharge;
+        let distance = self.at(parent).served - settled;
+        if !waits {
+            self.node(i).least = self.at(i).least.min(distance);
+        }
+        let grown = if waits {
+            0
+        } else {
+            distance - self.at(i).least
+        };
+        if self.at(i).behind {
+            let others = self.weight(parent) > 0;
+            if !others || settled >= vnow {
+                self.node(i).behind = false;
+                self.tally.caught_up += 1;
+                return self.set_pass(i, settled + precharge);
+            }
+        } else if self.falls_behind(i, settled, grown) {
+            let epoch = self.epoch;
+            self.node(i).behind = true;
+            self.node(i).epoch = epoch;
+            self.tally.fell_behind += 1;
+        } else {
+            if pass != self.at(i).pass {
+                self.set_pass(i, pass);
+            }
+            return;
+        }
+        let held = self.held(i, settled, grown);
+        self.set_pass(i, held + precharge);
+    }
+
+    fn falls_behind(&self, i: u32, settled: i128, grown: i128) -> bool {
+        let n = self.at(i);
+        let alone = self.counting(n.parent).count() == 1;
+        let has_its_turns = self.waits(i) && n.mask == u64::MAX;
+        let far_ns = match self.rules.lottery {
+            1 => self.rules.lag_ns,
+            _ => self.rules.behind_ns,
+        };
+        let far = settled < self.vnow_of(i) - scaled(far_ns, n.tickets);
+        !alone && !has_its_turns && (far || grown > scaled(self.rules.behind_ns, n.tickets))
+    }
+
+    /// Where one that is behind is held.
+    fn held(&mut self, i: u32, settled: i128, grown: i128) -> i128 {
+        let (n, vnow, now) = (self.at(i), self.vnow_of(i), self.epoch);
+        let allowed = (0..64).filter(|cpu| n.mask >> cpu & 1 == 1);
+        let contested = n.mask != u64::MAX && allowed.into_iter().any(|cpu| self.bound(cpu) > 1);
+        if contested {
+            let halves = n.epoch != now && settled < vnow;
+            self.node(i).epoch = now;
+            self.tally.halved += u64::from(halves);
+            return if halves {
+                settled + (vnow - settled) / 2
+            } else {
+                settled
+            };
+        }
+        let bound = n.mask != u64::MAX;
+        let nearest = vnow - scaled(self.rules.lag_ns, n.tickets);
+        let too_much = (grown - scaled(self.rules.behind_ns, n.tickets)).max(0);
+        // Forgiving makes nobody a debtor.
+        let forgiven = too_much.min((vnow - settled).max(0));
+        self.tally.forgiven += u64::from(forgiven > 0);
+        let pass = settled + forgiven;
+        if bound { pass.max(nearest) } else { pass }
+    }
+
     pub fn choice(&self, owner: u32, mask: u64) -> Choice {
         let vnow = self.vnow(owner);
-        let waiting: Vec<u32> = self
-            .children(owner)
-            .map(|(k, _)| k)
-            .filter(|&k| self.mask(k) != 0)
-            .collect();
+        let waiting = self.waiting_in(owner);
         let allowed = waiting
             .iter()
             .copied()
-            .filter(|&k| self.mask(k) & mask != 0);
+            .filter(|&k| self.at(k).mask & mask != 0);
         let eligible = allowed
             .clone()
             .filter(|&k| self.rules.lottery == 1 || self.at(k).pass <= vnow);
@@ -272,20 +623,109 @@ impl Model {
         Choice {
             ideal: eligible.min_by_key(order),
             earliest: allowed.min_by_key(order),
-            bound: waiting.iter().any(|&k| self.mask(k) & mask == 0),
+            bound: waiting.iter().any(|&k| self.at(k).mask & mask == 0),
         }
+    }
+
+    /// The pick, with its deferrals. None if no legal outcome is what was seen.
+    pub fn pick(
+        &self,
+        mask: u64,
+        held: Option<u32>,
+        picked: Option<u32>,
+        seen: Seen,
+    ) -> Option<Self> {
+        let oldest = self.waiting.iter().take(limits::SHUT_OUT_LOOKS as usize);
+        let shut_out = |&&k: &&u32| self.at(k).mask & mask != 0 && self.is_shut_out(k);
+        if let Some(&k) = oldest.into_iter().find(shut_out) {
+            let mut model = self.clone();
+            model.tally.shut_out += 1;
+            return (picked == Some(k)).then_some(model);
+        }
+        let outcome = Outcome {
+            mask,
+            held,
+            picked,
+            seen,
+        };
+        self.descend(BASE, 0, &outcome)
+    }
+
+    fn descend(&self, owner: u32, deferrals: u32, outcome: &Outcome) -> Option<Self> {
+        let choice = self.choice(owner, outcome.mask);
+        for next in choice.legal() {
+            let beyond = next.is_some_and(|k| self.at(k).pass > self.vnow(owner));
+            let deferrable = || self.deferrable(owner, outcome.held);
+            let may_defer = deferrals < limits::DEFERRALS_MAX && self.weight(owner) > 0 && beyond;
+            let found = match (may_defer.then(deferrable).flatten(), next) {
+                (Some(k), _) => {
+                    let mut model = self.clone();
+                    model.set_pass(k, self.at(k).pass + self.slack(k));
+                    model.node(k).deferred = true;
+                    model.tally.deferred += 1;
+                    model.descend(BASE, deferrals + 1, outcome)
+                }
+                (None, Some(k)) if self.at(k).kind != Kind::Thread => {
+                    self.descend(k, deferrals, outcome)
+                }
+                _ => {
+                    (next == outcome.picked && self.deferred_as(outcome.seen)).then(|| self.clone())
+                }
+            };
+            if let Some(mut model) = found {
+                model.tally.gave_up += u64::from(next != choice.ideal.or(choice.earliest));
+                return Some(model);
+            }
+        }
+        None
+    }
+
+    fn deferred_as(&self, seen: Seen) -> bool {
+        let same = |(&k, n): (&u32, &Node)| n.deferred == (seen(k).1 & DEFERRED != 0);
+        self.nodes.iter().all(same)
+    }
+
+    /// Of a currency and those that it is in, up to `held`'s, the first that waits beside another; if it is not deferred yet.
+    fn deferrable(&self, mut i: u32, held: Option<u32>) -> Option<u32> {
+        while i != BASE && self.waiting_in(self.at(i).parent) == [i] {
+            i = self.at(i).parent;
+        }
+        let holds = held.is_some_and(|h| self.line(h).contains(&i));
+        (i != BASE && !self.at(i).deferred && !holds).then_some(i)
+    }
+
+    fn slack_limit(&self, i: u32) -> i128 {
+        self.vnow_of(i) + self.slack(i)
+    }
+
+    /// A leaf bound to CPUs: owed much at some level, ahead at none. The frozen are shut out from nothing.
+    fn is_shut_out(&self, leaf: u32) -> bool {
+        let line = self.line(leaf);
+        let behind_ns = self.rules.behind_ns;
+        let late =
+            |&k: &u32| self.at(k).pass < self.vnow_of(k) - scaled(behind_ns, self.at(k).tickets);
+        let ahead = |&k: &u32| self.settled(k) > self.slack_limit(k);
+        let bound = self.at(leaf).mask != u64::MAX;
+        bound && !self.frozen(leaf) && line.iter().any(late) && !line.iter().any(ahead)
+    }
+
+    /// Is it behind, or a currency of its up to `top`?
+    fn is_behind(&self, leaf: u32, top: u32) -> bool {
+        let line = self.line(leaf);
+        let up_to = line.iter().position(|&k| k == top).unwrap();
+        line[..=up_to].iter().any(|&k| self.at(k).behind)
     }
 
     pub fn overdue(&self, now: u64, patience_ns: u64, mask: u64) -> Option<u32> {
         let late = |&&k: &&u32| {
-            now as i128 - i128::from(self.at(k).waits.unwrap().1) >= i128::from(patience_ns)
+            i128::from(now) - i128::from(self.at(k).waits.unwrap()) >= i128::from(patience_ns)
         };
         self.waiting
             .iter()
             .take(4)
             .take_while(late)
             .copied()
-            .find(|&k| self.at(k).waits.unwrap().0 & mask != 0)
+            .find(|&k| self.at(k).mask & mask != 0)
     }
 
     /// Base or limbo, whichever `i` is below.
@@ -307,10 +747,17 @@ impl Model {
             .unwrap_or(roots)
     }
 
-    pub fn keeps(&self, held: u32, best: u32) -> bool {
+    pub fn keeps(&mut self, held: u32, best: u32) -> bool {
         let (b, h) = self.meet(best, held);
         if self.at(h).parent == 0 {
             return h != LIMBO;
+        }
+        if self.is_behind(held, h) {
+            self.tally.kept_behind += 1;
+            return self.settled(h) <= self.slack_limit(h);
+        }
+        if self.is_shut_out(best) {
+            return false;
         }
         let vnow = self.vnow(self.at(h).parent);
         let late = |k: u32| self.rules.lottery == 0 && self.at(k).pass > vnow;
@@ -322,8 +769,8 @@ impl Model {
         n.pass + scaled(run.ran_ns, n.tickets) - scaled(run.precharge_ns, n.tickets)
     }
 
-    pub fn crossing_ns(&self, waker: u32, runner: u32, run: &Run) -> i128 {
-        let (w, h) = self.meet(waker, runner);
+    pub fn crossing_ns(&self, waker: u32, leaf: u32, run: &Run) -> i128 {
+        let (w, h) = self.meet(waker, leaf);
         if w == h {
             return i128::from(limits::NEVER);
         }
@@ -335,29 +782,67 @@ impl Model {
         let (waker, runner, parent) = (self.at(w), self.at(h), self.at(h).parent);
         let (vnow, stands) = (self.vnow(parent), self.projected(h, run));
         let (mut until, mut eligible_ns) = (waker.pass, 0);
-        if self.rules.lottery == 0 {
+        if self.is_behind(leaf, h) {
+            // When it is settled, what others below it were charged in advance still stands.
+            until = self.slack_limit(h) + scaled(runner.precharged_ns, runner.tickets)
+                - scaled(run.precharge_ns, runner.tickets);
+        } else if self.rules.lottery == 0 {
             until = vnow.min(self.key(w) - scaled(self.request_ns(h), runner.tickets));
             eligible_ns = ((waker.pass - vnow).max(0) >> limits::PASS_SHIFT) * self.weight(parent);
         }
         let loses_ns = if stands < until {
-            (((until - stands) * runner.tickets) >> limits::PASS_SHIFT) + 1
+            service_ns(until - stands, runner.tickets) + 1
         } else {
             0
         };
-        loses_ns.max(eligible_ns)
+        let protected_ns = if waker.kind == Kind::Reservation {
+            0
+        } else {
+            let protect_ns = self.rules.protect_ns;
+            let beyond = vnow + scaled(protect_ns, runner.tickets) - stands;
+            let beginning = i128::from(protect_ns) - i128::from(run.ran_ns);
+            service_ns(beyond.max(0), runner.tickets).min(beginning.max(0))
+        };
+        loses_ns.max(eligible_ns).max(protected_ns)
     }
 
     pub fn set_tickets(&mut self, i: u32, tickets: u32) {
         let n = self.at(i);
-        let (vnow, new) = (self.vnow(n.parent), i128::from(tickets));
-        let lag = self.bounded(i, n.pass, self.rules.lag_ns, self.rules.lag_ns) - vnow;
+        let (vnow, new, lag_ns) = (self.vnow_of(i), i128::from(tickets), self.rules.lag_ns);
+        let (pass, old) = (n.pass - self.deferral(i), n.tickets);
+        let far = if self.waits(i) {
+            n.waits_from
+        } else {
+            self.distance(i)
+        };
+        let grown = (far - n.least).clamp(0, scaled(limits::AHEAD_MAX_NS, old));
+        let lag = self.bounded(i, pass, vnow, i128::from(lag_ns), lag_ns) - vnow;
         let pass = vnow + lag * n.tickets / new;
         self.node(i).tickets = new;
+        self.node(i).deferred = false;
         self.set_pass(i, pass);
+        // What its distance had grown by stays, too, in service.
+        let distance = self.distance(i);
+        self.node(i).least = distance - grown * old / new;
+        self.node(i).waits_from = distance;
     }
 
-    pub fn move_to(&mut self, i: u32, parent: u32) {
-        let (old, active, waited) = (self.at(i).parent, self.at(i).active, self.mask(i) != 0);
+    pub fn move_to(&mut self, i: u32, parent: u32, seen: Seen) {
+        let (old, active, waits) = (self.at(i).parent, self.at(i).active, self.waits(i));
+        let precharge_ns = self.at(i).precharged_ns as u64;
+        let undo = Bill {
+            precharge_ns,
+            ..Bill::default()
+        };
+        let again = Bill {
+            next_ns: precharge_ns,
+            ..Bill::default()
+        };
+        if precharge_ns > 0 {
+            self.charge(old, &undo);
+        }
+        let line = self.line(old);
+        self.change_waiting(&line, |m| m.node(i).moving = true);
         if active {
             self.leave(i);
         }
@@ -366,21 +851,17 @@ impl Model {
         let node = self.node(i);
         node.pass = pass;
         node.young_ns = 0;
-        // Parentless for a moment, to see in which of the new currencies nobody waits.
-        node.parent = u32::MAX;
-        if waited {
-            let mut fresh: Vec<u32> = self
-                .line(parent)
-                .into_iter()
-                .filter(|&k| self.mask(k) == 0)
-                .collect();
-            fresh.push(i);
-            fresh.into_iter().for_each(|k| self.arrive(k));
-        }
-        self.node(i).parent = parent;
+        node.parent = parent;
+        let mask = node.mask;
         if active {
-            self.join(i);
+            self.join(i, mask, seen);
         }
+        if precharge_ns > 0 {
+            self.charge(parent, &again);
+        }
+        let line = self.line(i);
+        self.change_waiting(&line, |m| m.node(i).moving = false);
+        assert_eq!(waits, self.waits(i), "{i} moved");
     }
 
     fn child_of(&self, parent: u32, i: u32) -> Option<u32> {
@@ -413,8 +894,9 @@ impl Model {
             (2 * limit - young).max(0)
         };
         let h = self.at(s);
-        let pass = h.pass + scaled(owed as u64, h.tickets);
-        let bounded = self.bounded(s, pass, self.rules.lag_ns, self.rules.lag_ns);
-        self.set_pass(s, bounded);
+        let limit = self.vnow_of(s) + scaled(self.rules.lag_ns, h.tickets);
+        // Who is further ahead already stays there.
+        let pass = (h.pass + scaled(owed, h.tickets)).min(limit.max(h.pass));
+        self.set_pass(s, pass);
     }
 }

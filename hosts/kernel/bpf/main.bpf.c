@@ -207,10 +207,10 @@ void BPF_STRUCT_OPS(tombola_running, struct task_struct *p)
 		return;
 	}
 	state = tb_at(&rq->economy, t->client)->state;
-	if (state != TB_ACTIVE) {
+	if ((state & (TB_ACTIVE | TB_QUEUED)) != TB_ACTIVE) {
 		/* It was not drawn: an idle CPU took it at once, or a real-time task had interrupted it. */
 		count(TOMBOLA_COUNT_STRAYS);
-		step_join(t->queue, t->client);
+		step_join(t->queue, t->client, mask_of(p));
 	}
 	t->exec_ns = p->se.sum_exec_runtime;
 	/* What the draw gave, or what a real-time task left of it; but who was alone then may have company now. */

@@ -87,7 +87,7 @@ __noinline u64 step_draw(u32 queue, u32 held, u64 now, u64 mask)
 	if (best)
 		flags = DRAW_OVERDUE | (tb_frozen(&rq->economy, best) ? DRAW_FROZEN : 0);
 	else
-		best = tb_pick(&rq->economy, RULES, mask);
+		best = tb_pick(&rq->economy, RULES, mask, held);
 	if (held && (!best || (!flags && tb_keeps(&rq->economy, RULES, held, best))))
 		best = held;
 	else
@@ -140,7 +140,7 @@ static __always_inline void root_keeps_up(struct tb_queue *q, u32 leaf)
 	c = tb_at(q, root);
 	if (c->parent != TB_BEST_EFFORT)
 		return;
-	if (c->state & TB_ACTIVE)
+	if (tb_counts(c))
 		others -= c->tickets;
 	tickets = others * root_share / (TOMBOLA_SHARE_ONE - root_share);
 	if (tickets < root_base)
@@ -161,16 +161,16 @@ __noinline u32 step_wait(u32 queue, u32 leaf, u64 mask, u64 now, s32 cpu)
 		return CHALLENGE_NONE;
 	bpf_spin_lock(&rq->lock);
 	root_keeps_up(&rq->economy, leaf);
-	tb_join(&rq->economy, RULES, leaf);
+	tb_join(&rq->economy, RULES, leaf, mask);
 	tb_withdraw(&rq->economy, leaf);
-	tb_wait(&rq->economy, leaf, mask, now);
+	tb_wait(&rq->economy, RULES, leaf, mask, now);
 	verdict = challenge(&rq->economy, leaf, cpu_of(cpu), now);
 	bpf_spin_unlock(&rq->lock);
 	return verdict;
 }
 
 /* A thread runs that was not drawn. */
-__noinline int step_join(u32 queue, u32 leaf)
+__noinline int step_join(u32 queue, u32 leaf, u64 mask)
 {
 	struct run_queue *rq = queue_of(queue);
 
@@ -179,7 +179,7 @@ __noinline int step_join(u32 queue, u32 leaf)
 	bpf_spin_lock(&rq->lock);
 	root_keeps_up(&rq->economy, leaf);
 	tb_withdraw(&rq->economy, leaf);
-	tb_join(&rq->economy, RULES, leaf);
+	tb_join(&rq->economy, RULES, leaf, mask);
 	bpf_spin_unlock(&rq->lock);
 	return 0;
 }
@@ -193,7 +193,7 @@ __noinline int step_leave(u32 queue, u32 leaf)
 		return 0;
 	bpf_spin_lock(&rq->lock);
 	tb_withdraw(&rq->economy, leaf);
-	tb_leave(&rq->economy, leaf);
+	tb_leave(&rq->economy, RULES, leaf);
 	bpf_spin_unlock(&rq->lock);
 	return 0;
 }
@@ -237,10 +237,7 @@ __noinline int step_free(u32 queue, u32 client)
 	return 0;
 }
 
-/*
- * Under the lock. What threads that run just now were charged in advance stays with the currencies that they leave and is given
- * back to those that they come to: a quantum each, within the bound on lag. Who settles first (rehome) avoids that.
- */
+/* Under the lock. What threads that run just now were charged in advance goes with them (tb_move). */
 static __always_inline void move(struct tb_queue *q, u32 client, u32 parent)
 {
 	u32 from = tb_at(q, client)->parent;

@@ -300,6 +300,8 @@ fn configure(skeleton: &mut OpenMainSkel, options: &Options) -> libbpf_rs::Resul
     let rules = rules(options);
     config.rules.quantum_ns = rules.quantum_ns;
     config.rules.lag_ns = rules.lag_ns;
+    config.rules.behind_ns = rules.behind_ns;
+    config.rules.protect_ns = rules.protect_ns;
     config.rules.credit_ns = rules.credit_ns;
     config.rules.lottery = rules.lottery;
     config.tick_slices = u32::from(options.slice_end == SliceEnd::Tick);
