@@ -110,6 +110,8 @@ pub struct Run {
     pub ran_ns: u64,
     /// What was charged in advance, ns.
     pub precharge_ns: u64,
+    /// Not 0: the client that wakes up was woken by this leaf.
+    pub woke: u64,
 }
 
 /// `struct tb_queue`.
@@ -123,9 +125,12 @@ pub(crate) struct Queue {
     pub waiting: u32,
     pub behind: u32,
     pub bound_leaves: u32,
+    pub deferrals: u32,
     pub epoch: u8,
     pub bound: [u16; 64],
+    pub contested: u64,
     pub clamped: u64,
+    pub moves_to: u32,
     pub bill: Bill,
     pub client: [Client; CLIENTS as usize],
 }
@@ -224,10 +229,10 @@ mod tests {
         }
         let client = layout!(Client: pass key mask parent tickets low_pass low_mask child up height state kind epoch
             vnow sum served older weight root active level precharged_ns used_ns young_ns);
-        let queue = layout!(Queue: free used fresh oldest newest waiting behind bound_leaves epoch bound clamped bill client);
+        let queue = layout!(Queue: free used fresh oldest newest waiting behind bound_leaves deferrals epoch bound contested clamped moves_to bill client);
         let rules = layout!(Rules: quantum_ns lag_ns credit_ns behind_ns protect_ns lottery);
         let bill = layout!(Bill: used_ns precharge_ns next_ns seed);
-        let run = layout!(Run: ran_ns precharge_ns);
+        let run = layout!(Run: ran_ns precharge_ns woke);
         let all = client
             .iter()
             .chain(&queue)

@@ -182,13 +182,14 @@ u64 EXPORT(layout)(u32 which)
 		AT(vnow), AT(sum), AT(served), AT(older), AT(weight),
 		AT(root), AT(active), AT(level), AT(precharged_ns), AT(used_ns), AT(young_ns),
 		sizeof(struct tb_queue), IN(free), IN(used), IN(fresh), IN(oldest), IN(newest), IN(waiting),
-		IN(behind), IN(bound_leaves), IN(epoch), IN(bound), IN(clamped), IN(bill), IN(client),
+		IN(behind), IN(bound_leaves), IN(deferrals), IN(epoch), IN(bound), IN(contested), IN(clamped), IN(moves_to), IN(bill), IN(client),
 		sizeof(struct tb_rules), offsetof(struct tb_rules, quantum_ns), offsetof(struct tb_rules, lag_ns),
 		offsetof(struct tb_rules, credit_ns), offsetof(struct tb_rules, behind_ns),
 		offsetof(struct tb_rules, protect_ns), offsetof(struct tb_rules, lottery),
 		sizeof(struct tb_bill), offsetof(struct tb_bill, used_ns), offsetof(struct tb_bill, precharge_ns),
 		offsetof(struct tb_bill, next_ns), offsetof(struct tb_bill, seed),
 		sizeof(struct tb_run), offsetof(struct tb_run, ran_ns), offsetof(struct tb_run, precharge_ns),
+		offsetof(struct tb_run, woke),
 	};
 
 	return which < sizeof(layout) / sizeof(layout[0]) ? layout[which] : ~0ull;

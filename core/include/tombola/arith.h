@@ -17,19 +17,19 @@ TB_INLINE u32 tb_is_negative(u64 x)
 	return (u32)(x >> 63);
 }
 
+/* 1 if x is not 0, else 0, without a branch as well. */
+TB_INLINE u32 tb_is_some(u64 x)
+{
+	return tb_is_negative(x | (0 - x));
+}
+
 /* The number of the lowest bit of a mask that has one. BPF has no instruction for it. */
 TB_INLINE u32 tb_lowest(u64 mask)
 {
-	u32 n = 0;
-
 	mask &= 0 - mask;
-	n |= (u32)(!!(mask & 0xffffffff00000000ull)) << 5;
-	n |= (u32)(!!(mask & 0xffff0000ffff0000ull)) << 4;
-	n |= (u32)(!!(mask & 0xff00ff00ff00ff00ull)) << 3;
-	n |= (u32)(!!(mask & 0xf0f0f0f0f0f0f0f0ull)) << 2;
-	n |= (u32)(!!(mask & 0xccccccccccccccccull)) << 1;
-	n |= (u32)(!!(mask & 0xaaaaaaaaaaaaaaaaull));
-	return n;
+	return tb_is_some(mask & 0xffffffff00000000ull) << 5 | tb_is_some(mask & 0xffff0000ffff0000ull) << 4 |
+	       tb_is_some(mask & 0xff00ff00ff00ff00ull) << 3 | tb_is_some(mask & 0xf0f0f0f0f0f0f0f0ull) << 2 |
+	       tb_is_some(mask & 0xccccccccccccccccull) << 1 | tb_is_some(mask & 0xaaaaaaaaaaaaaaaaull);
 }
 
 TB_INLINE u64 tb_before(u64 a, u64 b)
@@ -37,14 +37,21 @@ TB_INLINE u64 tb_before(u64 a, u64 b)
 	return (s64)(a - b) < 0;
 }
 
+/* Of two numbers below 2^63. */
+TB_INLINE u64 tb_max(u64 a, u64 b)
+{
+	return a + ((b - a) & (0 - (u64)tb_is_negative(a - b)));
+}
+
+/* a if it is before b, else b; without a branch. */
 TB_INLINE u64 tb_min_pass(u64 a, u64 b)
 {
-	return tb_before(b, a) ? b : a;
+	return b + ((a - b) & (0 - (u64)tb_is_negative(a - b)));
 }
 
 TB_INLINE u64 tb_max_pass(u64 a, u64 b)
 {
-	return tb_before(a, b) ? b : a;
+	return a + ((b - a) & (0 - (u64)tb_is_negative(a - b)));
 }
 
 /*

@@ -10,6 +10,7 @@
  * log2(1 + i/256) in Q31, linear in between: the largest error is 2.4e-6 (the chord below log2's arc, 1/(8 * 256^2 * ln2)).
  */
 #pragma once
+#include "arith.h"
 #include "limits.h"
 #include "types.h"
 
@@ -59,12 +60,12 @@ TB_INLINE u64 tb_draw_exp(u32 r)
 	if (r == 0xffffffffu)
 		return 0;
 	r += 1;
-	/* r = 2^n * (1 + fraction / 2^32). BPF has no instruction that counts leading zeros; every other time there are none. */
-	tb_loop(32) {
-		if (r >> 31)
-			break;
-		r <<= 1;
-		n--;
+	/* r = 2^n * (1 + fraction / 2^32). BPF has no instruction that counts leading zeros; a loop the verifier would walk too often. */
+	for (u32 zeros = 16; zeros; zeros >>= 1) {
+		u32 shift = zeros * !tb_is_some(r >> (32 - zeros));
+
+		r <<= shift;
+		n -= shift;
 	}
 	fraction = r << 1;
 	low = tb_log2_table[(fraction >> 24) & 255];

@@ -152,11 +152,11 @@ TB_INLINE u32 tb_counts(const struct tb_client *c)
 	return (c->state & (TB_ACTIVE | TB_BEHIND)) == TB_ACTIVE;
 }
 
-/* A pass enters the mean, or is taken out of it. */
-TB_INLINE void tb_mean_add(struct tb_client *p, const struct tb_client *c)
+/* c, at `pass`, enters the mean, or at its pass is taken out of it. */
+TB_INLINE void tb_mean_add(struct tb_client *p, const struct tb_client *c, u64 pass)
 {
 	p->weight += c->tickets;
-	p->sum += (c->pass - p->vnow) * c->tickets;
+	p->sum += (pass - p->vnow) * c->tickets;
 	tb_mean(p);
 }
 
@@ -183,26 +183,38 @@ TB_INLINE void tb_level_turn(const struct tb_client *p, struct tb_client *c)
 	c->level = p->served - tb_settled(c) - c->level;
 }
 
-/* The setter of a pass: mean and order follow. */
-TB_FN u32 tb_set_pass(struct tb_queue *q, const struct tb_rules *r, struct tb_client *c, u64 pass)
+/* A pass that counts becomes another; c itself is changed by tb_place. */
+TB_INLINE void tb_mean_shift(struct tb_client *p, const struct tb_client *c, u64 pass)
 {
-	struct tb_client *p = tb_at(q, c->parent);
-	u64 alone = p->root == tb_index(q, c) && !c->child[0] && !c->child[1], key = tb_key(r, c, pass);
-
 	if (tb_counts(c)) {
 		p->sum += (pass - c->pass) * c->tickets;
 		tb_mean(p);
 	}
-	if (!(c->state & TB_QUEUED) || alone) {
-		c->pass = pass;
-		c->low_pass = pass;
-		c->key = key;
+}
+
+/* A client whose place in the mean is seen to comes to its place in the order, as the last there if that is another one. */
+TB_FN u32 tb_place(struct tb_queue *q, const struct tb_rules *r, struct tb_client *c, u64 pass)
+{
+	struct tb_client *p = tb_at(q, c->parent);
+	u64 alone = p->root == tb_index(q, c) && !c->child[0] && !c->child[1], ordered = c->state & TB_QUEUED && !alone;
+
+	if (pass == c->pass)
 		return 0;
-	}
-	tb_order_remove(q, p, c);
+	if (ordered)
+		tb_order_remove(q, p, c);
 	c->pass = pass;
-	c->key = key;
-	return tb_order_insert(q, p, c);
+	c->low_pass = pass;
+	c->key = tb_key(r, c, pass);
+	if (ordered)
+		tb_order_insert(q, p, c);
+	return 0;
+}
+
+/* The setter of a pass: mean and order follow. */
+TB_INLINE u32 tb_set_pass(struct tb_queue *q, const struct tb_rules *r, struct tb_client *c, u64 pass)
+{
+	tb_mean_shift(tb_at(q, c->parent), c, pass);
+	return tb_place(q, r, c, pass);
 }
 
 /* The same for the only active client of p: vnow is where it stands, and nobody else is in p's order. */
@@ -239,7 +251,7 @@ TB_INLINE u64 tb_credit_ns(const struct tb_rules *r, const struct tb_client *c, 
  */
 TB_FN u64 tb_entry(struct tb_queue *q, struct tb_client *p, u64 mask)
 {
-	u64 entry = p->vnow, found = 0;
+	u64 entry = p->vnow - (1ull << 62);
 	struct tb_client *o;
 
 	tb_loop(64) {
@@ -248,11 +260,8 @@ TB_FN u64 tb_entry(struct tb_queue *q, struct tb_client *p, u64 mask)
 		if (!cpu)
 			break;
 		o = tb_at(q, tb_order_first(q, p, p->vnow, cpu));
-		if (!(o->state & TB_BEHIND))
-			return p->vnow;
-		entry = found ? tb_max_pass(entry, o->pass) : o->pass;
-		found = 1;
-		mask ^= cpu;
+		entry = o->state & TB_BEHIND ? tb_max_pass(entry, o->pass) : p->vnow;
+		mask = entry == p->vnow ? 0 : mask ^ cpu;
 	}
 	return entry;
 }
@@ -264,10 +273,16 @@ TB_FN u32 tb_bind(struct tb_queue *q, u64 mask, u32 by)
 		return 0;
 	q->bound_leaves += by;
 	tb_loop(64) {
-		if (!mask)
+		u64 cpu = mask & (0 - mask);
+		u16 *bound = &q->bound[tb_lowest(mask)];
+
+		if (!cpu)
 			break;
-		q->bound[tb_lowest(mask)] += (u16)by;
-		mask &= mask - 1;
+		*bound += (u16)by;
+		q->contested &= ~cpu;
+		if (*bound > 1)
+			q->contested |= cpu;
+		mask ^= cpu;
 	}
 	return 0;
 }
@@ -291,7 +306,7 @@ TB_FN u32 tb_join(struct tb_queue *q, const struct tb_rules *r, u32 i, u64 mask)
 		c->state |= TB_ACTIVE;
 		p->active++;
 		if (entry == p->vnow) {
-			tb_mean_add(p, c);
+			tb_mean_add(p, c, c->pass);
 		} else {
 			c->state |= TB_BEHIND;
 			c->epoch = q->epoch;
@@ -438,33 +453,16 @@ TB_FN u32 tb_withdraw(struct tb_queue *q, u32 i)
 	return 0;
 }
 
-/* Is one of its CPUs another's, too, that is bound to it? c is in its own way only as a leaf. */
-TB_FN u32 tb_contested(const struct tb_queue *q, const struct tb_client *c)
-{
-	u64 mask = c->mask;
-	u32 contested = 0;
-
-	if (!~mask)
-		return 0;
-	tb_loop(64) {
-		if (!mask || contested)
-			break;
-		contested = q->bound[tb_lowest(mask)] > 1;
-		mask &= mask - 1;
-	}
-	return contested;
-}
-
 /* By how much its distance has grown, while it had all that it can use. */
 TB_INLINE u64 tb_grown(const struct tb_client *p, struct tb_client *c, u64 pass)
 {
-	u64 distance = p->served - pass;
+	u64 distance = p->served - pass, runs = !(c->state & TB_QUEUED);
 
-	if (c->state & TB_QUEUED)
-		return 0;
-	if (tb_before(distance, c->level))
+	/* A product, as the verifier would walk all that follows for a 0 and again for what may be anything. */
+	__asm__ volatile("" : "+r"(runs));
+	if (runs && tb_before(distance, c->level))
 		c->level = distance;
-	return distance - c->level;
+	return (distance - c->level) * runs;
 }
 
 /*
@@ -494,7 +492,8 @@ TB_FN u64 tb_held(struct tb_queue *q, const struct tb_rules *r, struct tb_client
 	struct tb_client *p = tb_at(q, c->parent);
 	u64 furthest = tb_advance(r->behind_ns, TB_DRAW_ONE, c->tickets);
 
-	if (tb_contested(q, c)) {
+	/* One of its CPUs is another's, too, that is bound to it. c is in its own way only as a leaf. */
+	if (~c->mask && c->mask & q->contested) {
 		if (c->epoch != q->epoch && tb_before(pass, p->vnow))
 			pass += (p->vnow - pass) >> 1;
 		c->epoch = q->epoch;
@@ -505,7 +504,7 @@ TB_FN u64 tb_held(struct tb_queue *q, const struct tb_rules *r, struct tb_client
 	return ~c->mask ? tb_max_pass(pass, p->vnow - tb_advance(r->lag_ns, TB_DRAW_ONE, c->tickets)) : pass;
 }
 
-/* One that is or falls behind comes to its place. Once it has caught up with vnow it counts again. It is not in the order now. */
+/* The same for one that is or falls behind. Once it has caught up with vnow it counts again. */
 TB_FN u64 tb_settle_behind(struct tb_queue *q, const struct tb_rules *r, struct tb_client *c, u64 pass, u64 grown)
 {
 	struct tb_client *p = tb_at(q, c->parent);
@@ -519,16 +518,15 @@ TB_FN u64 tb_settle_behind(struct tb_queue *q, const struct tb_rules *r, struct 
 		if (!p->weight)
 			p->vnow = pass;
 		tb_count_again(q, c);
-		c->pass = pass + tb_advance(c->precharged_ns, TB_DRAW_ONE, c->tickets);
-		tb_mean_add(p, c);
-		return c->pass;
+		pass += tb_advance(c->precharged_ns, TB_DRAW_ONE, c->tickets);
+		tb_mean_add(p, c, pass);
+		return pass;
 	}
-	c->pass = tb_held(q, r, c, pass, grown) + tb_advance(c->precharged_ns, TB_DRAW_ONE, c->tickets);
-	return c->pass;
+	return tb_held(q, r, c, pass, grown) + tb_advance(c->precharged_ns, TB_DRAW_ONE, c->tickets);
 }
 
-/* A client of several, settled, comes to its place. */
-TB_FN u32 tb_settle(struct tb_queue *q, const struct tb_rules *r, struct tb_client *c, u64 pass)
+/* Where a client of several, settled, has its place. The mean is of that. */
+TB_FN u64 tb_settle(struct tb_queue *q, const struct tb_rules *r, struct tb_client *c, u64 pass)
 {
 	struct tb_client *p = tb_at(q, c->parent);
 	u64 ahead = p->vnow + tb_advance(TB_AHEAD_MAX_NS, TB_DRAW_ONE, c->tickets), settled, grown;
@@ -539,31 +537,30 @@ TB_FN u32 tb_settle(struct tb_queue *q, const struct tb_rules *r, struct tb_clie
 	}
 	settled = pass - tb_advance(c->precharged_ns, TB_DRAW_ONE, c->tickets);
 	grown = tb_grown(p, c, settled);
-	if (c->state & TB_BEHIND || tb_falls_behind(r, p, c, settled, grown)) {
-		if (c->state & TB_QUEUED)
-			tb_order_remove(q, p, c);
-		c->key = tb_key(r, c, tb_settle_behind(q, r, c, settled, grown));
-		c->low_pass = c->pass;
-		if (c->state & TB_QUEUED)
-			tb_order_insert(q, p, c);
-		return 0;
-	}
-	if (pass != c->pass)
-		tb_set_pass(q, r, c, pass);
-	return 0;
+	if (c->state & TB_BEHIND || tb_falls_behind(r, p, c, settled, grown))
+		return tb_settle_behind(q, r, c, settled, grown);
+	tb_mean_shift(p, c, pass);
+	return pass;
 }
 
 /* Settle the run in the queue's bill on everyone who pays for it, from the leaf up, and charge the next one in advance. */
-TB_FN u32 tb_charge(struct tb_queue *q, const struct tb_rules *r, u32 i)
+TB_INLINE u32 tb_charge(struct tb_queue *q, const struct tb_rules *r, u32 i)
 {
-	const struct tb_bill *bill = &q->bill;
+	struct tb_bill *bill = &q->bill;
 
-	tb_loop(TB_DEPTH) {
+	tb_loop(2 * TB_DEPTH) {
 		struct tb_client *c = tb_at(q, i), *p = tb_at(q, c->parent);
 		u64 draw = TB_DRAW_ONE, pass = c->pass;
 
-		if (!c->parent)
+		if (!c->parent && !q->moves_to)
 			break;
+		if (!c->parent) {
+			i = q->moves_to;
+			q->moves_to = TB_NONE;
+			bill->next_ns = bill->precharge_ns;
+			bill->precharge_ns = 0;
+			continue;
+		}
 		if (tb_deferral_ends(q, c)) {
 			pass -= tb_deferral(r, c);
 			c->state &= (u8)~TB_DEFERRED;
@@ -585,10 +582,12 @@ TB_FN u32 tb_charge(struct tb_queue *q, const struct tb_rules *r, u32 i)
 			pass -= tb_advance(bill->precharge_ns, TB_DRAW_ONE, c->tickets);
 		if (p->active == 1 && tb_counts(c)) {
 			tb_set_pass_alone(p, c, pass);
-		} else if (c->state & TB_ACTIVE && !bill->next_ns) {
-			tb_settle(q, r, c, pass);
 		} else {
-			tb_set_pass(q, r, c, pass);
+			if (c->state & TB_ACTIVE && !bill->next_ns)
+				pass = tb_settle(q, r, c, pass);
+			else
+				tb_mean_shift(p, c, pass);
+			tb_place(q, r, c, pass);
 		}
 		i = c->parent;
 	}
@@ -700,18 +699,19 @@ TB_FN u32 tb_shut_out(struct tb_queue *q, const struct tb_rules *r, u64 mask)
  */
 TB_FN u32 tb_pick(struct tb_queue *q, const struct tb_rules *r, u64 mask, u32 held)
 {
-	u32 i = q->bound_leaves ? tb_shut_out(q, r, mask) : TB_NONE, deferrals = 0;
+	u32 i = q->bound_leaves ? tb_shut_out(q, r, mask) : TB_NONE;
 
 	if (i)
 		return i;
 	i = TB_BASE;
+	q->deferrals = 0;
 	tb_loop(TB_DEPTH * (TB_DEFERRALS_MAX + 1)) {
 		struct tb_client *p = tb_at(q, i);
 		u32 next = tb_order_first(q, p, tb_limit(r, p->vnow), mask);
 
-		if (deferrals < TB_DEFERRALS_MAX && next && p->weight && tb_before(p->vnow, tb_at(q, next)->pass) &&
+		if (q->deferrals < TB_DEFERRALS_MAX && next && p->weight && tb_before(p->vnow, tb_at(q, next)->pass) &&
 		    tb_defer(q, r, i, held)) {
-			deferrals++;
+			q->deferrals++;
 			i = TB_BASE;
 			continue;
 		}
@@ -799,6 +799,7 @@ TB_FN u32 tb_keeps(struct tb_queue *q, const struct tb_rules *r, u32 held, u32 b
 struct tb_run {
 	u64 ran_ns;
 	u64 precharge_ns;
+	u64 woke; /* not 0: the client that wakes up was woken by this leaf */
 };
 
 /* Where a running leaf, or one of its currencies, would stand if it were settled now at draw 1. */
@@ -809,21 +810,21 @@ TB_INLINE u64 tb_projected(const struct tb_client *c, const struct tb_run *run)
 	return c->pass + ran - tb_advance(run->precharge_ns, TB_DRAW_ONE, c->tickets);
 }
 
-TB_INLINE u64 tb_max(u64 a, u64 b)
-{
-	return a > b ? a : b;
-}
-
 /*
- * For how many more ns a slice is protected: its beginning, as long as that gives a client no more than so much beyond its due.
- * Without it, of two who wake each other the one takes the CPU from the other at each word; with more, who naps often would lose.
+ * For how many more ns a slice is protected: its beginning, or of two who wake each other the one would take the CPU from the other
+ * at each word. Who wakes up by itself, and often, would lose by that; so from him it protects only as long as it gives the runner
+ * no more than so much beyond its due.
  */
 TB_INLINE u64 tb_protected_ns(const struct tb_rules *r, const struct tb_client *p, const struct tb_client *c, u64 stands,
 			      const struct tb_run *run)
 {
 	u64 limit = p->vnow + tb_advance(r->protect_ns, TB_DRAW_ONE, c->tickets), ahead_ns;
 
-	if (run->ran_ns >= r->protect_ns || !tb_before(stands, limit))
+	if (run->ran_ns >= r->protect_ns)
+		return 0;
+	if (run->woke)
+		return r->protect_ns - run->ran_ns;
+	if (!tb_before(stands, limit))
 		return 0;
 	ahead_ns = tb_service_ns(limit - stands, c->tickets);
 	return ahead_ns < r->protect_ns - run->ran_ns ? ahead_ns : r->protect_ns - run->ran_ns;
@@ -887,7 +888,7 @@ TB_FN u32 tb_set_tickets(struct tb_queue *q, const struct tb_rules *r, u32 i, u3
 	c->pass = pass;
 	c->key = tb_key(r, c, pass);
 	if (tb_counts(c))
-		tb_mean_add(p, c);
+		tb_mean_add(p, c, c->pass);
 	grown = tb_exchanged(grown, old, tickets);
 	if (c->state & TB_ACTIVE)
 		c->level = c->state & TB_QUEUED ? grown : p->served - tb_settled(c) - grown;
@@ -960,15 +961,16 @@ TB_FN u32 tb_queue_init(struct tb_queue *q, u32 floor)
 	return tb_new(q, TB_KIND_LIMBO, TB_NONE, TB_MACHINE_TICKETS);
 }
 
-/* What a client was charged in advance is undone on those whom it is a client of, or done. */
-TB_INLINE void tb_precharge_parents(struct tb_queue *q, const struct tb_rules *r, const struct tb_client *c, u64 undo_ns,
-				    u64 next_ns)
+/* What was charged in advance for those who run below c is undone on its currencies, and done on `parent` and those around it. */
+TB_INLINE void tb_move_precharge(struct tb_queue *q, const struct tb_rules *r, const struct tb_client *c, u32 parent)
 {
 	q->bill.used_ns = 0;
-	q->bill.precharge_ns = undo_ns;
-	q->bill.next_ns = next_ns;
-	if (undo_ns | next_ns)
+	q->bill.precharge_ns = c->precharged_ns;
+	q->bill.next_ns = 0;
+	q->moves_to = parent;
+	if (c->precharged_ns)
 		tb_charge(q, r, c->parent);
+	q->moves_to = TB_NONE;
 }
 
 /*
@@ -980,7 +982,7 @@ TB_FN u32 tb_move(struct tb_queue *q, const struct tb_rules *r, u32 i, u32 paren
 	struct tb_client *c = tb_at(q, i);
 	u32 state = c->state;
 
-	tb_precharge_parents(q, r, c, c->precharged_ns, 0);
+	tb_move_precharge(q, r, c, parent);
 	if (state & TB_QUEUED) {
 		c->state &= (u8)~TB_QUEUED;
 		tb_order_remove(q, tb_at(q, c->parent), c);
@@ -995,7 +997,6 @@ TB_FN u32 tb_move(struct tb_queue *q, const struct tb_rules *r, u32 i, u32 paren
 	c->young_ns = 0;
 	if (state & TB_ACTIVE)
 		tb_join(q, r, i, c->mask);
-	tb_precharge_parents(q, r, c, 0, c->precharged_ns);
 	if (state & TB_QUEUED) {
 		c->state |= TB_QUEUED;
 		tb_level_turn(tb_at(q, parent), c);

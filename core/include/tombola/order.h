@@ -106,9 +106,12 @@ struct tb_queue {
 	u32 waiting;
 	u32 behind; /* clients that are TB_BEHIND */
 	u32 bound_leaves; /* active leaves that may not run on all CPUs */
+	u32 deferrals; /* of the present pick */
 	u8 epoch;   /* real time, in TB_EPOCH_SHIFT */
 	u16 bound[64]; /* of those, how many may run on this CPU */
+	u64 contested; /* CPUs on which more than one of them may run */
 	u64 clamped; /* charges in which the lag bound took something */
+	u32 moves_to; /* the currency to which a client moves, and what its own ones were charged in advance with it */
 	struct tb_bill bill; /* what is being charged; here, as the verifier would tell apart each value of a local one */
 	struct tb_client client[TB_CLIENTS];
 };
@@ -142,19 +145,19 @@ TB_INLINE u32 tb_higher_side(const struct tb_client *l, const struct tb_client *
 /* Recompute what c knows of its subtree, whose sides are given; says whether anything changed. */
 TB_INLINE u32 tb_order_sum_up(struct tb_client *c, const struct tb_client *l, const struct tb_client *r)
 {
-	u8 height = (u8)((l->height > r->height ? l->height : r->height) + 1);
+	u8 height = (u8)(tb_max(l->height, r->height) + 1);
 	u64 pass = c->pass, mask = c->mask | l->low_mask | r->low_mask;
-	u32 changed;
+	u64 changed;
 
 	if (c->child[0])
 		pass = tb_min_pass(pass, l->low_pass);
 	if (c->child[1])
 		pass = tb_min_pass(pass, r->low_pass);
-	changed = height != c->height || pass != c->low_pass || mask != c->low_mask;
+	changed = (u64)(height ^ c->height) | (pass ^ c->low_pass) | (mask ^ c->low_mask);
 	c->height = height;
 	c->low_pass = pass;
 	c->low_mask = mask;
-	return changed;
+	return tb_is_some(changed);
 }
 
 TB_INLINE u32 tb_order_refresh(struct tb_queue *q, struct tb_client *c)

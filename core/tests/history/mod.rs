@@ -464,6 +464,7 @@ impl History {
         let run = Run {
             ran_ns: self.used(s.z),
             precharge_ns: r.precharge_ns,
+            woke: 0,
         };
         self.economy.born(child, r.leaf, &run);
         self.model.born(child, r.leaf, &run);
@@ -574,6 +575,7 @@ impl History {
         let run = Run {
             ran_ns,
             precharge_ns: r.precharge_ns,
+            woke: ran_ns & 1,
         };
         let ours = i128::from(self.economy.crossing_ns(waker, r.leaf, &run));
         assert_eq!(

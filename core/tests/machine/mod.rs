@@ -75,6 +75,13 @@ struct Running {
     serial: u64,
 }
 
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Waker {
+    /// Who has the CPU on which it wakes up.
+    Runner,
+    Other,
+}
+
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Event {
     Wake(usize),
@@ -184,7 +191,7 @@ impl Machine {
 
     /// The task of `leaf` is back from another class.
     pub fn come_back(&mut self, leaf: u32) {
-        self.wake(self.by_leaf[leaf as usize]);
+        self.wake(self.by_leaf[leaf as usize], Waker::Other);
     }
 
     /// The task of `leaf` may run on these CPUs only, from now on.
@@ -196,7 +203,7 @@ impl Machine {
             self.cut(cpu, self.now);
         } else if self.economy.client(leaf).state & QUEUED != 0 {
             self.economy.withdraw(leaf);
-            self.wait(task, true);
+            self.wait(task, Some(Waker::Other));
         }
     }
 
@@ -237,7 +244,7 @@ impl Machine {
         let Reverse((at, _, event)) = self.events.pop().expect("an event was seen");
         self.now = at;
         match event {
-            Event::Wake(task) => self.wake(task),
+            Event::Wake(task) => self.wake(task, Waker::Other),
             Event::Cpu(cpu, serial) if self.cpus[cpu].is_some_and(|r| r.serial == serial) => {
                 self.cpu_ends(cpu)
             }
@@ -284,14 +291,14 @@ impl Machine {
         self.tasks.len() - 1
     }
 
-    fn wake(&mut self, task: usize) {
+    fn wake(&mut self, task: usize, by: Waker) {
         self.economy
             .join(self.tasks[task].leaf, self.tasks[task].mask);
-        self.wait(task, true);
+        self.wait(task, Some(by));
     }
 
-    /// An idle CPU that is allowed takes the task, or else it challenges who has its CPU.
-    fn wait(&mut self, task: usize, challenges: bool) {
+    /// An idle CPU that is allowed takes the task, or else it challenges who has its CPU, if it was woken.
+    fn wait(&mut self, task: usize, woken: Option<Waker>) {
         let Task {
             leaf, mask, cpu, ..
         } = self.tasks[task];
@@ -299,18 +306,19 @@ impl Machine {
         let idle = self.idle & mask;
         if idle != 0 {
             self.dispatch(idle.trailing_zeros() as usize);
-        } else if challenges && mask >> cpu & 1 != 0 {
-            self.challenge(leaf, cpu);
-        } else if challenges {
-            self.challenge(leaf, mask.trailing_zeros() as usize);
+        } else if let Some(by) = woken {
+            let allowed = mask >> cpu & 1 != 0;
+            let cpu = if allowed { cpu } else { mask.trailing_zeros() as usize };
+            self.challenge(leaf, cpu, by);
         }
     }
 
-    fn challenge(&mut self, leaf: u32, cpu: usize) {
+    fn challenge(&mut self, leaf: u32, cpu: usize, by: Waker) {
         let r = self.cpus[cpu].unwrap();
         let run = Run {
             ran_ns: self.now - r.since,
             precharge_ns: r.precharge_ns,
+            woke: u64::from(by == Waker::Runner),
         };
         let crossing_ns = self
             .economy
@@ -408,13 +416,13 @@ impl Machine {
         if self.tasks[task].mask >> cpu & 1 == 0 {
             self.stop(cpu);
             self.dispatch(cpu);
-            return self.wait(task, true);
+            return self.wait(task, Some(Waker::Other));
         }
         match best {
             Some(best) if !self.economy.keeps(leaf, best) => {
                 self.stop(cpu);
                 self.start(cpu, best, true);
-                self.wait(task, false);
+                self.wait(task, None);
             }
             _ => self.begin(cpu, task, false),
         }
@@ -537,10 +545,11 @@ impl Machine {
         let run = Run {
             ran_ns: self.now - r.since,
             precharge_ns: r.precharge_ns,
+            woke: 0,
         };
         self.economy.born(self.tasks[child].leaf, leaf, &run);
         self.tasks[child].cpu = cpu;
-        self.wake(child);
+        self.wake(child, Waker::Runner);
     }
 
     /// What it owes goes to its youngest child if that lives, else to its parent.

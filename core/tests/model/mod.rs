@@ -322,8 +322,10 @@ impl Model {
     }
 
     pub fn set_pass(&mut self, i: u32, pass: i128) {
-        self.node(i).pass = pass;
-        self.arrive(i);
+        if pass != self.at(i).pass {
+            self.node(i).pass = pass;
+            self.arrive(i);
+        }
     }
 
     fn bounded(&self, i: u32, pass: i128, around: i128, behind_ns: i128, ahead_ns: u64) -> i128 {
@@ -563,10 +565,7 @@ impl Model {
             self.node(i).epoch = epoch;
             self.tally.fell_behind += 1;
         } else {
-            if pass != self.at(i).pass {
-                self.set_pass(i, pass);
-            }
-            return;
+            return self.set_pass(i, pass);
         }
         let held = self.held(i, settled, grown);
         self.set_pass(i, held + precharge);
@@ -801,7 +800,9 @@ impl Model {
             let protect_ns = self.rules.protect_ns;
             let beyond = vnow + scaled(protect_ns, runner.tickets) - stands;
             let beginning = i128::from(protect_ns) - i128::from(run.ran_ns);
-            service_ns(beyond.max(0), runner.tickets).min(beginning.max(0))
+            let allowed_ns = service_ns(beyond.max(0), runner.tickets);
+            let unless_ahead = if run.woke == 0 { allowed_ns } else { beginning };
+            unless_ahead.min(beginning).max(0)
         };
         loses_ns.max(eligible_ns).max(protected_ns)
     }
@@ -820,7 +821,8 @@ impl Model {
         let pass = vnow + lag * n.tickets / new;
         self.node(i).tickets = new;
         self.node(i).deferred = false;
-        self.set_pass(i, pass);
+        self.node(i).pass = pass;
+        self.arrive(i);
         // What its distance had grown by stays, too, in service.
         let distance = self.distance(i);
         self.node(i).least = distance - grown * old / new;
@@ -840,6 +842,7 @@ impl Model {
         };
         if precharge_ns > 0 {
             self.charge(old, &undo);
+            self.charge(parent, &again);
         }
         let line = self.line(old);
         self.change_waiting(&line, |m| m.node(i).moving = true);
@@ -855,9 +858,6 @@ impl Model {
         let mask = node.mask;
         if active {
             self.join(i, mask, seen);
-        }
-        if precharge_ns > 0 {
-            self.charge(parent, &again);
         }
         let line = self.line(i);
         self.change_waiting(&line, |m| m.node(i).moving = false);

@@ -62,10 +62,10 @@ static __always_inline s64 fund(struct tb_queue *q, u32 client, u32 tickets)
 	s64 ret;
 
 	if (!tickets)
-		return step_place(number, TB_LIMBO);
+		return step_move(number, number_of(TB_LIMBO), AT_ONCE);
 	ret = step_set_tickets(number, tickets);
 	if (!ret && tb_at(q, client)->parent == TB_LIMBO)
-		ret = step_place(number, home_of(client));
+		ret = step_move(number, number_of(home_of(client)), AT_ONCE);
 	return ret;
 }
 
@@ -159,7 +159,7 @@ static __always_inline s64 call_reserve(struct tombola_call *call, struct tb_que
 	/* One in limbo has none, and stays there. */
 	if (!share)
 		return tb_at(q, tb_at(q, client)->parent)->kind == TB_KIND_RESERVATION ?
-			step_place(number_of(client), home_of(client)) : 0;
+			step_move(number_of(client), number_of(home_of(client)), AT_ONCE) : 0;
 	/* Of the machine, rounded up; exact where CPUs are few. */
 	tickets = (u32)((share * TB_MACHINE_TICKETS / TOMBOLA_SHARE_ONE + cpus - 1) / (cpus ? cpus : 1));
 	ret = step_reserve(number_of(client), tickets);
@@ -168,7 +168,7 @@ static __always_inline s64 call_reserve(struct tombola_call *call, struct tb_que
 	if (ret < 0)
 		return ret;
 	reservation = (u32)ret;
-	ret = step_place(number_of(client), reservation);
+	ret = step_move(number_of(client), number_of(reservation), AT_ONCE);
 	if (ret)
 		step_vacate(reservation);
 	return ret;
@@ -178,7 +178,7 @@ static __always_inline s64 move_process(struct tombola_call *call, struct tb_que
 {
 	u32 to = destination(q, call->currency, seat_of(client)->uid);
 
-	return to ? step_shift(number_of(client), number_of(to), 0) : -ENOENT;
+	return to ? step_move(number_of(client), number_of(to), 0) : -ENOENT;
 }
 
 static __always_inline s64 call_process(struct tombola_call *call, struct run_queue *rq, struct task_struct *p)
@@ -277,7 +277,7 @@ static __always_inline s64 move_currency(struct tombola_call *call, struct tb_qu
 		return -ELOOP;
 	if (look_nested(to) + look_for_height(TB_LIMBO, client) > TB_NESTED_MAX)
 		return -E2BIG;
-	return step_shift(number_of(client), number_of(to), seen);
+	return step_move(number_of(client), number_of(to), seen);
 }
 
 static __always_inline s64 find_currency(struct tombola_call *call, struct tb_queue *q, const struct currency_name *key)

@@ -110,40 +110,6 @@ __noinline u32 look_for_height(u32 i, u32 outer)
 	return height;
 }
 
-/*
- * A process or a currency changes to the currency `to`, or if it is away will come home there. -EAGAIN if it is a currency, and
- * any was made or moved since `structure` was `seen`.
- */
-__noinline int step_shift(u64 number, u64 to, u32 seen)
-{
-	struct run_queue *rq = queue_of(0);
-	u32 client = (u32)number;
-	struct tb_queue *q;
-	int ret = -ENOENT;
-
-	if (!rq)
-		return ret;
-	q = &rq->economy;
-	bpf_spin_lock(&rq->lock);
-	if (!client_of(q, number) || !client_of(q, to))
-		goto out;
-	ret = 0;
-	if (tb_at(q, client)->kind == TB_KIND_CURRENCY) {
-		ret = -EAGAIN;
-		if (structure != seen)
-			goto out;
-		ret = 0;
-		structure++;
-	}
-	if (is_away(q, client))
-		seat_of(client)->home = to;
-	else
-		move(q, client, (u32)to);
-out:
-	bpf_spin_unlock(&rq->lock);
-	return ret;
-}
-
 /* All from i on that are in the currency `from`, or belong there, fall to `to`. */
 __noinline int look_for_fallers(u32 i, u64 from, u64 to)
 {
@@ -155,7 +121,7 @@ __noinline int look_for_fallers(u32 i, u64 from, u64 to)
 		if (i >= rq->economy.fresh)
 			break;
 		if (tb_at(&rq->economy, i)->parent == (u32)from || (seat_of(i)->home == from && is_away(&rq->economy, i)))
-			step_shift(number_of(i), to, *(volatile u32 *)&structure);
+			step_move(number_of(i), to, *(volatile u32 *)&structure);
 		i++;
 	}
 	return 0;

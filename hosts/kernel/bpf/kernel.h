@@ -108,7 +108,14 @@ struct signal_struct {
 	unsigned int flags;
 };
 
+struct thread_info {
+	struct {
+		u32 count;
+	} preempt;
+};
+
 struct task_struct {
+	struct thread_info thread_info;
 	unsigned int flags;
 	struct sched_entity se;
 	struct sched_ext_entity scx;
@@ -196,6 +203,8 @@ void bpf_rcu_read_lock(void) __ksym;
 void bpf_rcu_read_unlock(void) __ksym;
 /* A variable, read by its address. */
 extern const void __cpu_active_mask __ksym;
+/* x86's count of interrupts and locks that the CPU is in; elsewhere it is the task's (thread_info). */
+extern const int __preempt_count __ksym __weak;
 
 /* The one without an answer, which all kernels have since 6.13. */
 void scx_bpf_dsq_insert(struct task_struct *p, u64 dsq_id, u64 slice, u64 enq_flags) __ksym;
@@ -232,6 +241,21 @@ static __always_inline s32 select_cpu(struct task_struct *p, s32 prev_cpu, u64 w
 	cpu = scx_bpf_pick_idle_cpu(p->cpus_ptr, 0);
 	*idle = cpu >= 0;
 	return *idle ? cpu : prev_cpu;
+}
+
+#define HARDIRQ_MASK 0xf0000
+
+/* Does the current task's own doing, or what is done for it on its way, call us, rather than a device? If unknown, no. */
+static __always_inline bool in_task(void)
+{
+	struct task_struct *p = bpf_get_current_task_btf();
+	u32 count = HARDIRQ_MASK;
+
+	if (bpf_ksym_exists(&__preempt_count))
+		count = *(const u32 *)bpf_this_cpu_ptr(&__preempt_count);
+	else if (bpf_core_field_exists(p->thread_info.preempt.count))
+		count = p->thread_info.preempt.count;
+	return !(count & HARDIRQ_MASK);
 }
 
 /* A loop that the verifier lets run because the kernel ends it after many rounds (may_goto, 6.9). */

@@ -52,6 +52,7 @@ void BPF_STRUCT_OPS(tombola_enqueue, struct task_struct *p, u64 enq_flags)
 	u64 mask, now;
 	s32 cpu = scx_bpf_task_cpu(p), idle;
 	u32 verdict;
+	bool here;
 	struct cpu *c = cpu_of(cpu);
 
 	if (!t->client) {
@@ -64,7 +65,8 @@ void BPF_STRUCT_OPS(tombola_enqueue, struct task_struct *p, u64 enq_flags)
 	seat_of(t->client)->id = (u32)p->pid;
 	mask = mask_of(p);
 	now = now_ns();
-	verdict = step_wait(t->queue, t->client, mask, now, cpu);
+	here = cpu == (s32)bpf_get_smp_processor_id();
+	verdict = step_wait(t->queue, t->client, mask, now, here && in_task() ? cpu | WOKEN_HERE : cpu);
 
 	if (tombola_config.nr_cpus > 1) {
 		idle = scx_bpf_pick_idle_cpu(p->cpus_ptr, 0);
@@ -79,7 +81,7 @@ void BPF_STRUCT_OPS(tombola_enqueue, struct task_struct *p, u64 enq_flags)
 	} else if (verdict == CHALLENGE_LATER) {
 		count(TOMBOLA_COUNT_CUTS);
 		/* Timers are wound on their own CPU only; elsewhere the running thread is decided on anew, and its slice too. */
-		if (cpu == (s32)bpf_get_smp_processor_id() && !tombola_config.tick_slices)
+		if (here && !tombola_config.tick_slices)
 			slice_timer_wind(cpu, c, now);
 		else
 			scx_bpf_kick_cpu(cpu, SCX_KICK_PREEMPT);

@@ -91,7 +91,7 @@ static __always_inline u32 process_from(u32 queue, u32 leaf, u32 tgid)
 	made->pass = c->pass;
 	made->used_ns = c->used_ns;
 	bpf_spin_unlock(&rq->lock);
-	step_move(queue, leaf, process);
+	step_move(number_of(leaf), number_of(process), AT_ONCE);
 	step_set_tickets(number_of(leaf), TB_TICKETS_DEFAULT);
 	settle_bill(queue, leaf, precharged);
 	return process;
@@ -175,14 +175,6 @@ static __always_inline u32 arrive(struct task_struct *p, struct task *forker, st
 	return leaf;
 }
 
-/* Does a client in limbo, or with a reservation, merely belong into the currency that it is said to be in? */
-static __always_inline bool is_away(struct tb_queue *q, u32 client)
-{
-	u8 kind = tb_at(q, tb_at(q, client)->parent)->kind;
-
-	return kind == TB_KIND_RESERVATION || kind == TB_KIND_LIMBO;
-}
-
 /*
  * p may have changed its uid meanwhile: it is settled and goes to the other user, and its process's other threads with it. A
  * reservation it keeps, and frozen it stays.
@@ -202,10 +194,7 @@ static __always_inline void rehome(struct task_struct *p, struct task *t)
 	settle_bill(t->queue, t->client, 0);
 	process = process_of(&rq->economy, t->client);
 	seat_of(process)->uid = uid;
-	if (is_away(&rq->economy, process))
-		seat_of(process)->home = number_of(user);
-	else
-		step_move(t->queue, process, user);
+	step_move(number_of(process), number_of(user), 0);
 }
 
 /*
@@ -231,7 +220,7 @@ static __always_inline void thaw_to_die(struct task_struct *p, struct task *t)
 
 	if (!rq || !t->client || !signal || !(signal->flags & SIGNAL_GROUP_EXIT) || !tb_frozen(&rq->economy, t->client))
 		return;
-	step_move(t->queue, process_of(&rq->economy, t->client), root_client);
+	step_move(number_of(process_of(&rq->economy, t->client)), number_of(root_client), AT_ONCE);
 }
 
 /*

@@ -96,14 +96,18 @@ __noinline u64 step_draw(u32 queue, u32 held, u64 now, u64 mask)
 	return best | flags;
 }
 
+/* With the number of the CPU on which a thread woke up: it was who has that CPU that woke it. */
+#define WOKEN_HERE (1 << 30)
+
 enum challenge { CHALLENGE_NONE, CHALLENGE_WON, CHALLENGE_LATER };
 
 /*
  * A thread begins to wait while somebody has the CPU it woke on: take the CPU away, or plan for when the newcomer will be the
  * better choice.
  */
-static __noinline u32 challenge(struct tb_queue *q, u32 waker, struct cpu *c, u64 now)
+static __noinline u32 challenge(struct tb_queue *q, u32 waker, s32 cpu, u64 now)
 {
+	struct cpu *c = cpu_of(cpu & ~WOKEN_HERE);
 	struct tb_run run;
 	u64 crossing_ns;
 
@@ -111,6 +115,7 @@ static __noinline u32 challenge(struct tb_queue *q, u32 waker, struct cpu *c, u6
 		return CHALLENGE_NONE;
 	run.ran_ns = now - c->since_ns;
 	run.precharge_ns = seat_of(c->leaf)->precharge_ns;
+	run.woke = cpu & WOKEN_HERE;
 	crossing_ns = tb_crossing_ns(q, RULES, waker, c->leaf, &run);
 	if (!crossing_ns)
 		return CHALLENGE_WON;
@@ -164,7 +169,7 @@ __noinline u32 step_wait(u32 queue, u32 leaf, u64 mask, u64 now, s32 cpu)
 	tb_join(&rq->economy, RULES, leaf, mask);
 	tb_withdraw(&rq->economy, leaf);
 	tb_wait(&rq->economy, RULES, leaf, mask, now);
-	verdict = challenge(&rq->economy, leaf, cpu_of(cpu), now);
+	verdict = challenge(&rq->economy, leaf, cpu, now);
 	bpf_spin_unlock(&rq->lock);
 	return verdict;
 }
@@ -237,28 +242,12 @@ __noinline int step_free(u32 queue, u32 client)
 	return 0;
 }
 
-/* Under the lock. What threads that run just now were charged in advance goes with them (tb_move). */
-static __always_inline void move(struct tb_queue *q, u32 client, u32 parent)
+/* Is a client in limbo, or with a reservation, and not where it is at home? */
+static __always_inline bool is_away(struct tb_queue *q, u32 client)
 {
-	u32 from = tb_at(q, client)->parent;
+	u8 kind = tb_at(q, tb_at(q, client)->parent)->kind;
 
-	if (from == parent)
-		return;
-	tb_move(q, RULES, client, parent);
-	vacate(q, from);
-}
-
-/* A leaf, a process or a currency changes to another currency. */
-__noinline int step_move(u32 queue, u32 client, u32 parent)
-{
-	struct run_queue *rq = queue_of(queue);
-
-	if (!rq)
-		return 0;
-	bpf_spin_lock(&rq->lock);
-	move(&rq->economy, client, parent);
-	bpf_spin_unlock(&rq->lock);
-	return 0;
+	return kind == TB_KIND_RESERVATION || kind == TB_KIND_LIMBO;
 }
 
 /* Of a client that is to go to limbo or to have a reservation: where it comes from. */
@@ -269,6 +258,54 @@ static __always_inline void leave_home(struct tb_queue *q, u32 client)
 
 	if (kind == TB_KIND_USER || kind == TB_KIND_CURRENCY)
 		seat_of(client)->home = number_of(parent);
+}
+
+/* May a client change to the currency `to` now? Otherwise a negative error, or 0: it is away and will come home there. */
+static __always_inline int may_come(struct tb_queue *q, u32 client, u64 to, u32 seen)
+{
+	if (tb_at(q, client)->kind == TB_KIND_CURRENCY) {
+		if (structure != seen)
+			return -EAGAIN;
+		structure++;
+	}
+	if (!is_away(q, client))
+		return 1;
+	seat_of(client)->home = to;
+	return 0;
+}
+
+/* What `seen` is for who goes away, or home, or to its own process's currency. */
+#define AT_ONCE (1ull << 32)
+
+/*
+ * A leaf, a process or a currency changes to the currency `to`: AT_ONCE, or unless it is away; then it will come home there. -EAGAIN
+ * if it is a currency, and any was made or moved since `structure` was `seen`. What threads that run just now were charged in
+ * advance goes with them (tb_move).
+ */
+__noinline int step_move(u64 number, u64 to, u64 seen)
+{
+	struct run_queue *rq = queue_of(0);
+	u32 client = (u32)number, from;
+	int may = seen == AT_ONCE ? -ESRCH : -ENOENT;
+
+	if (!rq)
+		return may;
+	bpf_spin_lock(&rq->lock);
+	if (!client_of(&rq->economy, number) || !client_of(&rq->economy, to))
+		goto out;
+	may = 1;
+	if (seen == AT_ONCE)
+		leave_home(&rq->economy, client);
+	else
+		may = may_come(&rq->economy, client, to, (u32)seen);
+	from = tb_at(&rq->economy, client)->parent;
+	if (may == 1 && from != (u32)to) {
+		tb_move(&rq->economy, RULES, client, (u32)to);
+		vacate(&rq->economy, from);
+	}
+out:
+	bpf_spin_unlock(&rq->lock);
+	return may < 0 ? may : 0;
 }
 
 /* Other tickets for a client, more than none. */
@@ -283,25 +320,6 @@ __noinline int step_set_tickets(u64 number, u32 tickets)
 	bpf_spin_lock(&rq->lock);
 	if (client_of(&rq->economy, number)) {
 		tb_set_tickets(&rq->economy, RULES, client, tickets);
-		ret = 0;
-	}
-	bpf_spin_unlock(&rq->lock);
-	return ret;
-}
-
-/* A client goes to limbo, to a reservation, or from there home. */
-__noinline int step_place(u64 number, u32 to)
-{
-	struct run_queue *rq = queue_of(0);
-	u32 client = (u32)number;
-	int ret = -ESRCH;
-
-	if (!rq)
-		return ret;
-	bpf_spin_lock(&rq->lock);
-	if (client_of(&rq->economy, number)) {
-		leave_home(&rq->economy, client);
-		move(&rq->economy, client, to);
 		ret = 0;
 	}
 	bpf_spin_unlock(&rq->lock);
