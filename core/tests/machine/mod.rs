@@ -308,7 +308,11 @@ impl Machine {
             self.dispatch(idle.trailing_zeros() as usize);
         } else if let Some(by) = woken {
             let allowed = mask >> cpu & 1 != 0;
-            let cpu = if allowed { cpu } else { mask.trailing_zeros() as usize };
+            let cpu = if allowed {
+                cpu
+            } else {
+                mask.trailing_zeros() as usize
+            };
             self.challenge(leaf, cpu, by);
         }
     }
