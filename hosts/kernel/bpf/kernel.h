@@ -205,6 +205,8 @@ void bpf_rcu_read_unlock(void) __ksym;
 extern const void __cpu_active_mask __ksym;
 /* x86's count of interrupts and locks that the CPU is in; elsewhere it is the task's (thread_info). */
 extern const int __preempt_count __ksym __weak;
+/* Came with the bits of that count that moved the interrupts' from bit 16 to bit 24 (7.3). */
+extern const unsigned long local_interrupt_disable_state __ksym __weak;
 
 /* The one without an answer, which all kernels have since 6.13. */
 void scx_bpf_dsq_insert(struct task_struct *p, u64 dsq_id, u64 slice, u64 enq_flags) __ksym;
@@ -243,19 +245,17 @@ static __always_inline s32 select_cpu(struct task_struct *p, s32 prev_cpu, u64 w
 	return *idle ? cpu : prev_cpu;
 }
 
-#define HARDIRQ_MASK 0xf0000
-
 /* Does the current task's own doing, or what is done for it on its way, call us, rather than a device? If unknown, no. */
 static __always_inline bool in_task(void)
 {
 	struct task_struct *p = bpf_get_current_task_btf();
-	u32 count = HARDIRQ_MASK;
+	u32 count = ~0u;
 
 	if (bpf_ksym_exists(&__preempt_count))
 		count = *(const u32 *)bpf_this_cpu_ptr(&__preempt_count);
 	else if (bpf_core_field_exists(p->thread_info.preempt.count))
 		count = p->thread_info.preempt.count;
-	return !(count & HARDIRQ_MASK);
+	return !(count & (bpf_ksym_exists(&local_interrupt_disable_state) ? 0xf000000 : 0xf0000));
 }
 
 /* A loop that the verifier lets run because the kernel ends it after many rounds (may_goto, 6.9). */
