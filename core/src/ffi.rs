@@ -46,6 +46,8 @@ pub struct Client {
     pub older: u32,
     /// Tickets of the clients that count in `vnow`.
     pub weight: u32,
+    /// Tickets of active clients that do not count.
+    pub behind: u32,
     /// The top of its clients' order, 0 if none waits.
     pub root: u32,
     /// How many clients are active.
@@ -228,7 +230,7 @@ mod tests {
             ($type:ty: $($field:ident)*) => { [size_of::<$type>(), $(offset_of!($type, $field)),*] };
         }
         let client = layout!(Client: pass key mask parent tickets low_pass low_mask child up height state kind epoch
-            vnow sum served older weight root active level precharged_ns used_ns young_ns);
+            vnow sum served older weight behind root active level precharged_ns used_ns young_ns);
         let queue = layout!(Queue: free used fresh oldest newest waiting behind bound_leaves deferrals epoch bound contested clamped moves_to bill client);
         let rules = layout!(Rules: quantum_ns lag_ns credit_ns behind_ns protect_ns lottery);
         let bill = layout!(Bill: used_ns precharge_ns next_ns seed);

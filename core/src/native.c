@@ -179,7 +179,7 @@ u64 EXPORT(layout)(u32 which)
 	static const u64 layout[] = {
 		sizeof(struct tb_client), AT(pass), AT(key), AT(mask), AT(parent), AT(tickets), AT(low_pass), AT(low_mask),
 		AT(child), AT(up), AT(height), AT(state), AT(kind), AT(epoch),
-		AT(vnow), AT(sum), AT(served), AT(older), AT(weight),
+		AT(vnow), AT(sum), AT(served), AT(older), AT(weight), AT(behind),
 		AT(root), AT(active), AT(level), AT(precharged_ns), AT(used_ns), AT(young_ns),
 		sizeof(struct tb_queue), IN(free), IN(used), IN(fresh), IN(oldest), IN(newest), IN(waiting),
 		IN(behind), IN(bound_leaves), IN(deferrals), IN(epoch), IN(bound), IN(contested), IN(clamped), IN(moves_to), IN(bill), IN(client),

@@ -183,6 +183,30 @@ TB_INLINE void tb_level_turn(const struct tb_client *p, struct tb_client *c)
 	c->level = p->served - tb_settled(c) - c->level;
 }
 
+/* It is behind from now on, or, if it was, no more; the mean is the caller's. */
+TB_INLINE void tb_fall_behind(struct tb_queue *q, struct tb_client *p, struct tb_client *c)
+{
+	q->behind++;
+	p->behind += c->tickets;
+	c->state |= TB_BEHIND;
+	c->epoch = q->epoch;
+}
+
+TB_INLINE void tb_catch_up(struct tb_queue *q, struct tb_client *p, struct tb_client *c)
+{
+	if (!(c->state & TB_BEHIND))
+		return;
+	q->behind--;
+	p->behind -= c->tickets;
+	c->state &= (u8)~TB_BEHIND;
+}
+
+/* The tickets of all active clients of a currency. */
+TB_INLINE u64 tb_active_tickets(const struct tb_client *p)
+{
+	return (u64)p->weight + p->behind;
+}
+
 /* A pass that counts becomes another; c itself is changed by tb_place. */
 TB_INLINE void tb_mean_shift(struct tb_client *p, const struct tb_client *c, u64 pass)
 {
@@ -308,9 +332,7 @@ TB_FN u32 tb_join(struct tb_queue *q, const struct tb_rules *r, u32 i, u64 mask)
 		if (entry == p->vnow) {
 			tb_mean_add(p, c, c->pass);
 		} else {
-			c->state |= TB_BEHIND;
-			c->epoch = q->epoch;
-			q->behind++;
+			tb_fall_behind(q, p, c);
 		}
 		c->level = p->served - tb_settled(c);
 		i = c->parent;
@@ -318,12 +340,6 @@ TB_FN u32 tb_join(struct tb_queue *q, const struct tb_rules *r, u32 i, u64 mask)
 	return 0;
 }
 
-/* It is not behind any more; the mean is the caller's. */
-TB_INLINE void tb_count_again(struct tb_queue *q, struct tb_client *c)
-{
-	q->behind -= !!(c->state & TB_BEHIND);
-	c->state &= (u8)~TB_BEHIND;
-}
 
 /* What a deferral has added to its pass. */
 TB_INLINE u64 tb_deferral(const struct tb_rules *r, const struct tb_client *c)
@@ -355,7 +371,7 @@ TB_FN u32 tb_leave(struct tb_queue *q, const struct tb_rules *r, u32 i)
 		if (tb_counts(c))
 			tb_mean_remove(p, c);
 		c->pass = pass;
-		tb_count_again(q, c);
+		tb_catch_up(q, p, c);
 		c->state &= (u8)~(TB_ACTIVE | TB_DEFERRED);
 		p->active--;
 		if (p->active)
@@ -511,13 +527,11 @@ TB_FN u64 tb_settle_behind(struct tb_queue *q, const struct tb_rules *r, struct 
 
 	if (tb_counts(c)) {
 		tb_mean_remove(p, c);
-		c->state |= TB_BEHIND;
-		c->epoch = q->epoch;
-		q->behind++;
+		tb_fall_behind(q, p, c);
 	} else if (!p->weight || !tb_before(pass, p->vnow)) {
 		if (!p->weight)
 			p->vnow = pass;
-		tb_count_again(q, c);
+		tb_catch_up(q, p, c);
 		pass += tb_advance(c->precharged_ns, TB_DRAW_ONE, c->tickets);
 		tb_mean_add(p, c, pass);
 		return pass;
@@ -883,6 +897,8 @@ TB_FN u32 tb_set_tickets(struct tb_queue *q, const struct tb_rules *r, u32 i, u3
 		tb_order_remove(q, tb_at(q, c->parent), c);
 	if (tb_counts(c))
 		tb_mean_remove(p, c);
+	if (c->state & TB_BEHIND)
+		p->behind += tickets - c->tickets;
 	c->state &= (u8)~TB_DEFERRED;
 	c->tickets = tickets;
 	c->pass = pass;
@@ -926,6 +942,7 @@ TB_FN u32 tb_new(struct tb_queue *q, u32 kind, u32 parent, u32 tickets)
 	c->sum = 0;
 	c->served = 0;
 	c->weight = 0;
+	c->behind = 0;
 	c->root = 0;
 	c->active = 0;
 	c->precharged_ns = 0;

@@ -74,6 +74,7 @@ struct tb_client {
 		u32 older;
 	};
 	u32 weight;
+	u32 behind; /* tickets of active clients that do not count */
 	u32 root;
 	u32 active;
 
@@ -87,7 +88,7 @@ struct tb_client {
 	u64 young_ns; /* the part of it since birth, or since it last had a child */
 };
 
-_Static_assert(sizeof(struct tb_client) == 136, "as small as may be: there are many");
+_Static_assert(sizeof(struct tb_client) == 144, "as small as may be: there are many");
 
 /* One settlement of a leaf's run. */
 struct tb_bill {

@@ -694,6 +694,8 @@ impl History {
         let c = self.economy.client(i);
         assert_eq!(self.model.weight(i), i128::from(c.weight), "weight of {i}");
         assert_eq!(self.model.active(i), c.active as usize, "active of {i}");
+        let behind = self.model.active_tickets(i) - self.model.weight(i);
+        assert_eq!(behind, i128::from(c.behind), "behind in {i}");
         if self.model.at(i).kind == Kind::Thread {
             assert_eq!((0, 0), (c.weight, c.root), "leaf {i} as a currency");
             return;

@@ -242,6 +242,11 @@ impl Model {
         self.counting(i).map(|n| n.tickets).sum()
     }
 
+    pub fn active_tickets(&self, i: u32) -> i128 {
+        let active = self.children(i).filter(|(_, n)| n.active);
+        active.map(|(_, n)| n.tickets).sum()
+    }
+
     pub fn active(&self, i: u32) -> usize {
         self.children(i).filter(|(_, n)| n.active).count()
     }

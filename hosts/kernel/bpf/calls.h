@@ -488,7 +488,7 @@ static __always_inline void describe(struct tombola_node *node, struct tb_queue 
 	node->reserved = 0;
 	node->used_ns = c->used_ns;
 	node->wins = seat->wins;
-	node->weight = c->weight;
+	node->weight = tb_active_tickets(c);
 	node->number = number_of(i);
 	/* Word by word: kernels before 7 take constant offsets only. */
 	for (u32 k = 0; k < TOMBOLA_NAME / sizeof(u64); k++)

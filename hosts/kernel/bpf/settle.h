@@ -57,7 +57,7 @@ static __noinline int trace_run(struct task_struct *p, struct task *t, struct tb
 	struct tombola_draw *d;
 	u32 i = process_of(q, t->client);
 	struct tb_client *c = tb_at(q, i), *up;
-	u64 share = 1000000;
+	u64 share = 1000000, all;
 
 	d = bpf_ringbuf_reserve(&draws, sizeof(*d), 0);
 	if (!d) {
@@ -71,7 +71,7 @@ static __noinline int trace_run(struct task_struct *p, struct task *t, struct tb
 	d->tgid = (u32)p->tgid;
 	d->uid = t->uid;
 	d->tickets = c->tickets;
-	d->draw_tickets = (u32)tb_at(q, c->parent)->weight;
+	d->draw_tickets = (u32)tb_active_tickets(tb_at(q, c->parent));
 	d->compensation_ppm = 0;
 	if (t->sliced_ns && t->sliced_ns < t->slice_ns)
 		d->compensation_ppm = per_million(t->slice_ns - t->sliced_ns, t->sliced_ns);
@@ -81,8 +81,9 @@ static __noinline int trace_run(struct task_struct *p, struct task *t, struct tb
 		up = tb_at(q, i);
 		if (!up->parent)
 			break;
-		if (tb_at(q, up->parent)->weight)
-			share = share * up->tickets / tb_at(q, up->parent)->weight;
+		all = tb_active_tickets(tb_at(q, up->parent));
+		if (all)
+			share = share * up->tickets / all;
 		i = up->parent;
 	}
 	d->base_value_ppm = (u32)share;

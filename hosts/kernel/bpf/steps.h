@@ -137,7 +137,7 @@ static __noinline u32 challenge(struct tb_queue *q, u32 waker, s32 cpu, u64 now)
 static __always_inline void root_keeps_up(struct tb_queue *q, u32 leaf)
 {
 	struct tb_client *c, *p = tb_at(q, TB_BEST_EFFORT);
-	u64 others = p->weight, tickets;
+	u64 others = tb_active_tickets(p), tickets;
 	u32 root = root_client;
 
 	if (task_at(leaf)->uid || !root)
@@ -145,7 +145,7 @@ static __always_inline void root_keeps_up(struct tb_queue *q, u32 leaf)
 	c = tb_at(q, root);
 	if (c->parent != TB_BEST_EFFORT)
 		return;
-	if (tb_counts(c))
+	if (c->state & TB_ACTIVE)
 		others -= c->tickets;
 	tickets = others * root_share / (TOMBOLA_SHARE_ONE - root_share);
 	if (tickets < root_base)
