@@ -49,8 +49,8 @@
  * Waking. Passes are absolute: a client that was away comes back where it left, but with a lag of at most `credit_ns` of its
  * service, or what it had when it left, counted when its own place is in vnow again. So debts are paid by waiting whether asleep
  * or not, and a nap neither loses nor earns more than what the client was entitled to meanwhile, up to the credit. A waking
- * client preempts one whose place is worse; but the beginning of a slice is protected (tb_protected_ns), or two that wake each
- * other would switch at every word.
+ * client preempts one whose place is worse; but the beginning of a slice is protected, and from whom its client wakes itself all
+ * of it, or two that wake each other would switch at every word (tb_protected_ns).
  *
  * Forking. A child starts where its parent stands, charged up to this moment; when it dies, its
  * parent answers for what it consumed since (tb_returned_ns). So a chain of forks, fork-and-wait and handfuls of children
@@ -825,19 +825,19 @@ TB_INLINE u64 tb_projected(const struct tb_client *c, const struct tb_run *run)
 }
 
 /*
- * For how many more ns a slice is protected: its beginning, or of two who wake each other the one would take the CPU from the other
- * at each word. Who wakes up by itself, and often, would lose by that; so from him it protects only as long as it gives the runner
- * no more than so much beyond its due.
+ * For how many more ns a slice is protected. From a client that the runner wakes itself, for a quantum: of two who wake each other the
+ * one would take the CPU from the other at each word. From others its beginning is, as long as that gives the runner no more than so
+ * much beyond its due: with more, who naps often would lose.
  */
 TB_INLINE u64 tb_protected_ns(const struct tb_rules *r, const struct tb_client *p, const struct tb_client *c, u64 stands,
 			      const struct tb_run *run)
 {
 	u64 limit = p->vnow + tb_advance(r->protect_ns, TB_DRAW_ONE, c->tickets), ahead_ns;
 
+	if (run->woke)
+		return run->ran_ns < r->quantum_ns ? r->quantum_ns - run->ran_ns : 0;
 	if (run->ran_ns >= r->protect_ns)
 		return 0;
-	if (run->woke)
-		return r->protect_ns - run->ran_ns;
 	if (!tb_before(stands, limit))
 		return 0;
 	ahead_ns = tb_service_ns(limit - stands, c->tickets);

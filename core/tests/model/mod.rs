@@ -804,10 +804,11 @@ impl Model {
         } else {
             let protect_ns = self.rules.protect_ns;
             let beyond = vnow + scaled(protect_ns, runner.tickets) - stands;
-            let beginning = i128::from(protect_ns) - i128::from(run.ran_ns);
-            let allowed_ns = service_ns(beyond.max(0), runner.tickets);
-            let unless_ahead = if run.woke == 0 { allowed_ns } else { beginning };
-            unless_ahead.min(beginning).max(0)
+            let beginning = |of_ns: u64| (i128::from(of_ns) - i128::from(run.ran_ns)).max(0);
+            match run.woke {
+                0 => service_ns(beyond.max(0), runner.tickets).min(beginning(protect_ns)),
+                _ => beginning(self.rules.quantum_ns),
+            }
         };
         loses_ns.max(eligible_ns).max(protected_ns)
     }
