@@ -231,7 +231,8 @@ mod tests {
         }
         let client = layout!(Client: pass key mask parent tickets low_pass low_mask child up height state kind epoch
             vnow sum served older weight behind root active level precharged_ns used_ns young_ns);
-        let queue = layout!(Queue: free used fresh oldest newest waiting behind bound_leaves deferrals epoch bound contested clamped moves_to bill client);
+        let queue = layout!(Queue: free used fresh oldest newest waiting behind bound_leaves deferrals epoch bound contested
+            clamped moves_to bill client);
         let rules = layout!(Rules: quantum_ns lag_ns credit_ns behind_ns protect_ns lottery);
         let bill = layout!(Bill: used_ns precharge_ns next_ns seed);
         let run = layout!(Run: ran_ns precharge_ns woke);

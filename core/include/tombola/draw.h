@@ -60,7 +60,10 @@ TB_INLINE u64 tb_draw_exp(u32 r)
 	if (r == 0xffffffffu)
 		return 0;
 	r += 1;
-	/* r = 2^n * (1 + fraction / 2^32). BPF has no instruction that counts leading zeros; a loop the verifier would walk too often. */
+	/*
+	 * r = 2^n * (1 + fraction / 2^32). BPF has no instruction that counts leading zeros, and a loop over all of them
+	 * the verifier would walk too often.
+	 */
 	for (u32 zeros = 16; zeros; zeros >>= 1) {
 		u32 shift = zeros * !tb_is_some(r >> (32 - zeros));
 

@@ -42,7 +42,7 @@
  * them inside, while those run that are owed, lets others go first (tb_defer).
  *
  * Bound CPUs. A leaf that may run on some CPUs only may be behind because these are shared with others of its kind. They share
- * them by their passes, so nothing is forgiven while they do (tb_contested), and one that comes joins them where they are
+ * them by their passes, so nothing is forgiven while they do (tb_held), and one that comes joins them where they are
  * (tb_entry). One whose currencies have their turns on other CPUs than its own goes first there, if they are not ahead
  * (tb_shut_out).
  *
@@ -825,9 +825,9 @@ TB_INLINE u64 tb_projected(const struct tb_client *c, const struct tb_run *run)
 }
 
 /*
- * For how many more ns a slice is protected. From a client that the runner wakes itself, for a quantum: of two who wake each other the
- * one would take the CPU from the other at each word. From others its beginning is, as long as that gives the runner no more than so
- * much beyond its due: with more, who naps often would lose.
+ * For how many more ns a slice is protected. From a client that the runner wakes itself, for a quantum: of two who wake each
+ * other the one would take the CPU from the other at each word. From others its beginning is, as long as that gives the runner
+ * no more than so much beyond its due: with more, who naps often would lose.
  */
 TB_INLINE u64 tb_protected_ns(const struct tb_rules *r, const struct tb_client *p, const struct tb_client *c, u64 stands,
 			      const struct tb_run *run)

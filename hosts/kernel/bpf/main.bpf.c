@@ -255,7 +255,11 @@ void BPF_STRUCT_OPS(tombola_stopping, struct task_struct *p, bool runnable)
 	}
 }
 
-void BPF_STRUCT_OPS(tombola_quiescent, struct task_struct *p, u64 deq_flags)
+/*
+ * The thread goes to another class or ends; it may have waited. (The operation `quiescent` would say so, too, but at each sleep,
+ * after stopping has done all.)
+ */
+void BPF_STRUCT_OPS(tombola_disable, struct task_struct *p)
 {
 	struct task *t = task_of(p);
 	struct run_queue *rq;
@@ -360,8 +364,8 @@ struct sched_ext_ops tombola_ops = {
 	.dispatch = (void *)tombola_dispatch,
 	.running = (void *)tombola_running,
 	.stopping = (void *)tombola_stopping,
-	.quiescent = (void *)tombola_quiescent,
 	.enable = (void *)tombola_enable,
+	.disable = (void *)tombola_disable,
 	.init_task = (void *)tombola_init_task,
 	.exit_task = (void *)tombola_exit_task,
 	.cpu_online = (void *)tombola_cpu_online,

@@ -278,9 +278,9 @@ static __always_inline int may_come(struct tb_queue *q, u32 client, u64 to, u32 
 #define AT_ONCE (1ull << 32)
 
 /*
- * A leaf, a process or a currency changes to the currency `to`: AT_ONCE, or unless it is away; then it will come home there. -EAGAIN
- * if it is a currency, and any was made or moved since `structure` was `seen`. What threads that run just now were charged in
- * advance goes with them (tb_move).
+ * A leaf, a process or a currency changes to the currency `to`: AT_ONCE, or unless it is away; then it will come home there.
+ * -EAGAIN if it is a currency, and any was made or moved since `structure` was `seen`. What threads that run just now were
+ * charged in advance goes with them (tb_move).
  */
 __noinline int step_move(u64 number, u64 to, u64 seen)
 {
