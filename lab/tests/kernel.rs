@@ -250,6 +250,20 @@ fn idle(cases: &Cases) {
     }
 }
 
+/// On one CPU: a yield in the protected half of a slice is no switch, so there are two decisions in a quantum of 1 ms, and
+/// some more for who wakes up; in a loop that does nothing but yield there were tens of thousands in a second.
+fn yields_are_few_switches(cases: &Cases) {
+    let case = &cases["yielders"];
+    let counter = |status: &Value, name| status["tombola"]["counters"][name].as_f64().expect(name);
+    let decided = case.each(|status| counter(status, "draws") + counter(status, "keeps"));
+    let seconds = case.each(|status| status["tombola"]["interval_s"].as_f64().expect("a number"));
+    for (window, pair) in decided.windows(2).enumerate() {
+        let each_second = (pair[1] - pair[0]) / seconds[window + 1];
+        eprintln!("yielders: {each_second:.0} decisions a second");
+        assert!(each_second <= 3000.0);
+    }
+}
+
 #[test]
 #[ignore = "boots a virtual machine: make test"]
 fn stride_shares_on_the_newest_kernel() {
@@ -263,6 +277,7 @@ fn stride_shares_on_the_newest_kernel() {
     }
     .cases();
     halves(&cases, &USERS, 0.01);
+    yields_are_few_switches(&cases);
     favoured_napper(&cases, 0.01);
     halves(&cases, &CROWDS, 0.01);
     halves(&cases, &PITFALLS, 0.01);

@@ -197,6 +197,19 @@ void BPF_STRUCT_OPS(tombola_dispatch, s32 cpu, struct task_struct *prev)
 	}
 }
 
+/*
+ * A thread says that others may run. In the protected part of its slice it goes on all the same: who yields at each turn of a
+ * loop would otherwise switch at each. `to` is for who wants to choose the next one, which nobody may.
+ */
+bool BPF_STRUCT_OPS(tombola_yield, struct task_struct *from, struct task_struct *to)
+{
+	struct cpu *c = cpu_of(scx_bpf_task_cpu(from));
+
+	if (!to && (!task_of(from)->client || now_ns() - c->since_ns >= tombola_config.rules.protect_ns))
+		task_set_slice(from, 0);
+	return false;
+}
+
 void BPF_STRUCT_OPS(tombola_running, struct task_struct *p)
 {
 	s32 cpu = scx_bpf_task_cpu(p);
@@ -362,6 +375,7 @@ struct sched_ext_ops tombola_ops = {
 	.select_cpu = (void *)tombola_select_cpu,
 	.enqueue = (void *)tombola_enqueue,
 	.dispatch = (void *)tombola_dispatch,
+	.yield = (void *)tombola_yield,
 	.running = (void *)tombola_running,
 	.stopping = (void *)tombola_stopping,
 	.enable = (void *)tombola_enable,
