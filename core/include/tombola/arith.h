@@ -37,19 +37,13 @@ TB_INLINE u64 tb_before(u64 a, u64 b)
 	return (s64)(a - b) < 0;
 }
 
-/* Of two numbers below 2^63. */
-TB_INLINE u64 tb_max(u64 a, u64 b)
-{
-	return a + ((b - a) & (0 - (u64)tb_is_negative(a - b)));
-}
-
-/* a if it is before b, else b; without a branch. */
-TB_INLINE u64 tb_min_pass(u64 a, u64 b)
+/* The earlier and the later of two passes, or the smaller and the larger of two numbers below 2^63; without a branch. */
+TB_INLINE u64 tb_min(u64 a, u64 b)
 {
 	return b + ((a - b) & (0 - (u64)tb_is_negative(a - b)));
 }
 
-TB_INLINE u64 tb_max_pass(u64 a, u64 b)
+TB_INLINE u64 tb_max(u64 a, u64 b)
 {
 	return a + ((b - a) & (0 - (u64)tb_is_negative(a - b)));
 }
@@ -77,7 +71,7 @@ TB_INLINE u64 tb_service_ns(u64 pass, u64 tickets)
 /* A pass no more than `behind` before and `ahead` after vnow. */
 TB_INLINE u64 tb_bounded(u64 pass, u64 vnow, u64 behind, u64 ahead)
 {
-	return tb_min_pass(tb_max_pass(pass, vnow - behind), vnow + ahead);
+	return tb_min(tb_max(pass, vnow - behind), vnow + ahead);
 }
 
 /*

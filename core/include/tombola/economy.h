@@ -284,7 +284,7 @@ TB_FN u64 tb_entry(struct tb_queue *q, struct tb_client *p, u64 mask)
 		if (!cpu)
 			break;
 		o = tb_at(q, tb_order_first(q, p, p->vnow, cpu));
-		entry = o->state & TB_BEHIND ? tb_max_pass(entry, o->pass) : p->vnow;
+		entry = o->state & TB_BEHIND ? tb_max(entry, o->pass) : p->vnow;
 		mask = entry == p->vnow ? 0 : mask ^ cpu;
 	}
 	return entry;
@@ -340,7 +340,6 @@ TB_FN u32 tb_join(struct tb_queue *q, const struct tb_rules *r, u32 i, u64 mask)
 	return 0;
 }
 
-
 /* What a deferral has added to its pass. */
 TB_INLINE u64 tb_deferral(const struct tb_rules *r, const struct tb_client *c)
 {
@@ -366,7 +365,7 @@ TB_FN u32 tb_leave(struct tb_queue *q, const struct tb_rules *r, u32 i)
 			break;
 		pass = c->pass - tb_deferral(r, c);
 		/* Bounded first: who shares bound CPUs may be so far behind that the product would not fit. */
-		furthest = tb_max_pass(pass, p->vnow - tb_advance(r->lag_ns, TB_DRAW_ONE, c->tickets));
+		furthest = tb_max(pass, p->vnow - tb_advance(r->lag_ns, TB_DRAW_ONE, c->tickets));
 		c->level = tb_before(furthest, p->vnow) ? tb_service_ns(p->vnow - furthest, c->tickets) : 0;
 		if (tb_counts(c))
 			tb_mean_remove(p, c);
@@ -381,6 +380,22 @@ TB_FN u32 tb_leave(struct tb_queue *q, const struct tb_rules *r, u32 i)
 	return 0;
 }
 
+/* An active client, or somebody in it, begins to wait. */
+TB_INLINE void tb_queue_up(struct tb_queue *q, struct tb_client *p, struct tb_client *c)
+{
+	c->state |= TB_QUEUED;
+	tb_level_turn(p, c);
+	tb_order_insert(q, p, c);
+}
+
+/* It waits no more, nor does anybody in it. */
+TB_INLINE void tb_queue_off(struct tb_queue *q, struct tb_client *p, struct tb_client *c)
+{
+	c->state &= (u8)~TB_QUEUED;
+	tb_level_turn(p, c);
+	tb_order_remove(q, p, c);
+}
+
 /* After the order inside p changed, let p's own place say so: p enters, leaves or changes its mask. 0: nothing changed. */
 TB_INLINE u32 tb_order_follow(struct tb_queue *q, struct tb_client *c)
 {
@@ -390,17 +405,13 @@ TB_INLINE u32 tb_order_follow(struct tb_queue *q, struct tb_client *c)
 	if (!c->parent)
 		return 0;
 	if (!c->root) {
-		c->state &= (u8)~TB_QUEUED;
-		tb_level_turn(p, c);
-		tb_order_remove(q, p, c);
+		tb_queue_off(q, p, c);
 		return 1;
 	}
 	mask = tb_at(q, c->root)->low_mask;
 	if (!(c->state & TB_QUEUED)) {
 		c->mask = mask;
-		c->state |= TB_QUEUED;
-		tb_level_turn(p, c);
-		tb_order_insert(q, p, c);
+		tb_queue_up(q, p, c);
 		return 1;
 	}
 	if (mask == c->mask)
@@ -439,9 +450,7 @@ TB_FN u32 tb_wait(struct tb_queue *q, const struct tb_rules *r, u32 i, u64 mask,
 		q->oldest = i;
 	q->newest = i;
 	q->waiting++;
-	c->state |= TB_QUEUED;
-	tb_level_turn(tb_at(q, c->parent), c);
-	tb_order_insert(q, tb_at(q, c->parent), c);
+	tb_queue_up(q, tb_at(q, c->parent), c);
 	tb_order_follow_up(q, c);
 	return 0;
 }
@@ -462,9 +471,7 @@ TB_FN u32 tb_withdraw(struct tb_queue *q, u32 i)
 	else
 		q->newest = c->older;
 	q->waiting--;
-	c->state &= (u8)~TB_QUEUED;
-	tb_level_turn(tb_at(q, c->parent), c);
-	tb_order_remove(q, tb_at(q, c->parent), c);
+	tb_queue_off(q, tb_at(q, c->parent), c);
 	tb_order_follow_up(q, c);
 	return 0;
 }
@@ -516,8 +523,8 @@ TB_FN u64 tb_held(struct tb_queue *q, const struct tb_rules *r, struct tb_client
 		return pass;
 	}
 	if (grown > furthest && tb_before(pass, p->vnow))
-		pass = tb_min_pass(pass + grown - furthest, p->vnow);
-	return ~c->mask ? tb_max_pass(pass, p->vnow - tb_advance(r->lag_ns, TB_DRAW_ONE, c->tickets)) : pass;
+		pass = tb_min(pass + grown - furthest, p->vnow);
+	return ~c->mask ? tb_max(pass, p->vnow - tb_advance(r->lag_ns, TB_DRAW_ONE, c->tickets)) : pass;
 }
 
 /* The same for one that is or falls behind. Once it has caught up with vnow it counts again. */
@@ -832,16 +839,16 @@ TB_INLINE u64 tb_projected(const struct tb_client *c, const struct tb_run *run)
 TB_INLINE u64 tb_protected_ns(const struct tb_rules *r, const struct tb_client *p, const struct tb_client *c, u64 stands,
 			      const struct tb_run *run)
 {
-	u64 limit = p->vnow + tb_advance(r->protect_ns, TB_DRAW_ONE, c->tickets), ahead_ns;
+	u64 limit = p->vnow + tb_advance(r->protect_ns, TB_DRAW_ONE, c->tickets);
+	u64 until_ns = run->woke ? r->quantum_ns : r->protect_ns;
 
-	if (run->woke)
-		return run->ran_ns < r->quantum_ns ? r->quantum_ns - run->ran_ns : 0;
-	if (run->ran_ns >= r->protect_ns)
+	if (run->ran_ns >= until_ns)
 		return 0;
+	if (run->woke)
+		return until_ns - run->ran_ns;
 	if (!tb_before(stands, limit))
 		return 0;
-	ahead_ns = tb_service_ns(limit - stands, c->tickets);
-	return ahead_ns < r->protect_ns - run->ran_ns ? ahead_ns : r->protect_ns - run->ran_ns;
+	return tb_min(tb_service_ns(limit - stands, c->tickets), until_ns - run->ran_ns);
 }
 
 /*
@@ -865,7 +872,7 @@ TB_FN u64 tb_crossing_ns(struct tb_queue *q, const struct tb_rules *r, u32 waker
 		until = tb_slack_limit(r, p, h) + (h->pass - tb_settled(h));
 		until -= tb_advance(run->precharge_ns, TB_DRAW_ONE, h->tickets);
 	} else if (!r->lottery) {
-		until = tb_min_pass(p->vnow, w->key - (h->key - h->pass));
+		until = tb_min(p->vnow, w->key - (h->key - h->pass));
 		if (tb_before(p->vnow, w->pass))
 			eligible_ns = ((w->pass - p->vnow) >> TB_PASS_SHIFT) * p->weight;
 	}
@@ -894,7 +901,7 @@ TB_FN u32 tb_set_tickets(struct tb_queue *q, const struct tb_rules *r, u32 i, u3
 	else
 		pass = p->vnow + tb_exchanged(pass - p->vnow, old, tickets);
 	if (c->state & TB_QUEUED)
-		tb_order_remove(q, tb_at(q, c->parent), c);
+		tb_order_remove(q, p, c);
 	if (tb_counts(c))
 		tb_mean_remove(p, c);
 	if (c->state & TB_BEHIND)
@@ -909,7 +916,7 @@ TB_FN u32 tb_set_tickets(struct tb_queue *q, const struct tb_rules *r, u32 i, u3
 	if (c->state & TB_ACTIVE)
 		c->level = c->state & TB_QUEUED ? grown : p->served - tb_settled(c) - grown;
 	if (c->state & TB_QUEUED)
-		tb_order_insert(q, tb_at(q, c->parent), c);
+		tb_order_insert(q, p, c);
 	return 0;
 }
 
@@ -1001,8 +1008,7 @@ TB_FN u32 tb_move(struct tb_queue *q, const struct tb_rules *r, u32 i, u32 paren
 
 	tb_move_precharge(q, r, c, parent);
 	if (state & TB_QUEUED) {
-		c->state &= (u8)~TB_QUEUED;
-		tb_order_remove(q, tb_at(q, c->parent), c);
+		tb_queue_off(q, tb_at(q, c->parent), c);
 		tb_order_follow_up(q, c);
 	}
 	if (state & TB_ACTIVE)
@@ -1015,9 +1021,7 @@ TB_FN u32 tb_move(struct tb_queue *q, const struct tb_rules *r, u32 i, u32 paren
 	if (state & TB_ACTIVE)
 		tb_join(q, r, i, c->mask);
 	if (state & TB_QUEUED) {
-		c->state |= TB_QUEUED;
-		tb_level_turn(tb_at(q, parent), c);
-		tb_order_insert(q, tb_at(q, parent), c);
+		tb_queue_up(q, tb_at(q, parent), c);
 		tb_order_follow_up(q, c);
 	}
 	return 0;
@@ -1048,7 +1052,7 @@ TB_FN u32 tb_died(struct tb_queue *q, const struct tb_rules *r, u32 i, u32 heir)
 		return 0;
 	h = tb_at(q, s);
 	/* No further ahead than the bound, unless it is already. */
-	limit = tb_max_pass(h->pass, vnow + tb_advance(r->lag_ns, TB_DRAW_ONE, h->tickets));
-	tb_set_pass(q, r, h, tb_min_pass(h->pass + tb_advance(tb_returned_ns(c->young_ns), TB_DRAW_ONE, h->tickets), limit));
+	limit = tb_max(h->pass, vnow + tb_advance(r->lag_ns, TB_DRAW_ONE, h->tickets));
+	tb_set_pass(q, r, h, tb_min(h->pass + tb_advance(tb_returned_ns(c->young_ns), TB_DRAW_ONE, h->tickets), limit));
 	return 0;
 }

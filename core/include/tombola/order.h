@@ -31,10 +31,10 @@ enum tb_kind {
 };
 
 enum tb_state {
-	TB_ACTIVE = 1, /* runnable, or the currency of somebody runnable: counted in the parent's mean */
+	TB_ACTIVE = 1, /* runnable, or the currency of somebody runnable: counted in the parent's mean, unless behind */
 	TB_QUEUED = 2, /* waiting, or the currency of somebody waiting: in the parent's order */
 	TB_BEHIND = 4, /* active, but cannot use its tickets: not counted in the parent's mean */
-	TB_DEFERRED = 8, /* a currency, charged in advance until one of its running leaves is settled */
+	TB_DEFERRED = 8, /* a currency, charged in advance until one waits in it that is not ahead of what is due inside */
 };
 
 struct tb_client {
@@ -109,9 +109,9 @@ struct tb_queue {
 	u32 bound_leaves; /* active leaves that may not run on all CPUs */
 	u32 deferrals; /* of the present pick */
 	u8 epoch;   /* real time, in TB_EPOCH_SHIFT */
-	u16 bound[64]; /* of those, how many may run on this CPU */
+	u16 bound[64]; /* how many of the bound leaves may run on each CPU */
 	u64 contested; /* CPUs on which more than one of them may run */
-	u64 clamped; /* charges in which the lag bound took something */
+	u64 clamped; /* charges that the bound ahead of vnow cut */
 	u32 moves_to; /* the currency to which a client moves, and what its own ones were charged in advance with it */
 	struct tb_bill bill; /* what is being charged; here, as the verifier would tell apart each value of a local one */
 	struct tb_client client[TB_CLIENTS];
@@ -151,9 +151,9 @@ TB_INLINE u32 tb_order_sum_up(struct tb_client *c, const struct tb_client *l, co
 	u64 changed;
 
 	if (c->child[0])
-		pass = tb_min_pass(pass, l->low_pass);
+		pass = tb_min(pass, l->low_pass);
 	if (c->child[1])
-		pass = tb_min_pass(pass, r->low_pass);
+		pass = tb_min(pass, r->low_pass);
 	changed = (u64)(height ^ c->height) | (pass ^ c->low_pass) | (mask ^ c->low_mask);
 	c->height = height;
 	c->low_pass = pass;
