@@ -15,14 +15,15 @@
 //! | TOMBOLA_ECONOMIES_MODE | static, masks, sleepers, changes or lottery only |
 //! | TOMBOLA_ECONOMIES_TABLES | how many failing economies are printed in full |
 
+mod environment;
 mod machine;
 mod mix;
 mod random;
 mod waterfill;
 
+use environment::from_environment;
 use mix::{Mix, Mode, Outcome, SPAN_NS};
 use std::fmt::Write;
-use std::str::FromStr;
 
 const OFF_PART: f64 = 0.01;
 const OFF_QUANTA: f64 = 3.0;
@@ -30,13 +31,6 @@ const OFF_QUANTA: f64 = 3.0;
 const FALSE_ALARMS: f64 = 0.01;
 /// A client that is due fewer draws is not judged by a chi-square.
 const DRAWS_MIN: f64 = 10.0;
-
-fn from_environment<T: FromStr>(name: &str, default: T) -> T {
-    match std::env::var(name) {
-        Ok(text) => (text.parse()).unwrap_or_else(|_| panic!("{name} is {text}, must be a number")),
-        Err(_) => default,
-    }
-}
 
 struct Judged {
     mix: Mix,

@@ -1,9 +1,11 @@
 //! The C economy against the naive model, over random histories.
 
+mod environment;
 mod history;
 mod model;
 mod random;
 
+use environment::from_environment;
 use history::{History, Step, random_step, setting};
 use model::Tally;
 use proptest::prelude::*;
@@ -18,9 +20,8 @@ const STEPS: usize = 500;
 
 #[test]
 fn a_million_operations_agree_with_the_model() {
-    let histories = std::env::var("TOMBOLA_HISTORIES")
-        .map_or(HISTORIES, |n| n.parse().expect("a number of histories"));
-    let first = std::env::var("TOMBOLA_SEED").map_or(1, |n| n.parse().expect("a seed"));
+    let histories = from_environment("TOMBOLA_HISTORIES", HISTORIES);
+    let first: u64 = from_environment("TOMBOLA_SEED", 1);
     let (begun, mut picks, mut all) = (Instant::now(), 0, Tally::default());
     for seed in first..first + histories {
         let played = std::panic::catch_unwind(|| {

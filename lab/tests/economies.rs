@@ -7,7 +7,7 @@
 //! `TOMBOLA_ECONOMIES` says how many there are for each number of CPUs and policy, `TOMBOLA_ECONOMIES_FROM` the seed of the
 //! first; `make robust` plays ten.
 
-#[path = "common/environment.rs"]
+#[path = "../../core/tests/environment/mod.rs"]
 mod environment;
 #[path = "../../core/tests/random/mod.rs"]
 mod random;

@@ -5,7 +5,7 @@
 //! of them high.
 
 mod common;
-#[path = "common/environment.rs"]
+#[path = "../../core/tests/environment/mod.rs"]
 mod environment;
 
 use common::nothing_is_left;

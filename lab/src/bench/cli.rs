@@ -131,9 +131,10 @@ impl Common {
 
     fn contestants(&self) -> Vec<Contestant> {
         let with_seed = |seed| {
-            self.scheduler.iter().map(move |scheduler| Contestant {
+            let hosts = self.hosts().into_iter();
+            hosts.map(move |Host { scheduler, kernel }| Contestant {
                 scheduler,
-                kernel: self.kernel.unwrap_or(scheduler.kernel),
+                kernel,
                 seed,
             })
         };

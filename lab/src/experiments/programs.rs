@@ -92,8 +92,7 @@ fn own<'a>(all: &'a [Measured], measured: &Measured) -> Result<&'a Measured> {
 }
 
 /// A figure, and the same under the kernel's own scheduler; nothing where the scheduler was ejected.
-fn pair(all: &[Measured], measured: &Measured, number: usize) -> Option<(f64, f64)> {
-    let own = own(all, measured).ok()?;
+fn pair(measured: &Measured, own: &Measured, number: usize) -> Option<(f64, f64)> {
     Some((measured.figure(number)?, own.figure(number)?))
 }
 
@@ -103,9 +102,9 @@ fn rows(all: &[Measured]) -> Result<Vec<Row>> {
         .iter()
         .filter(|measured| measured.host.scheduler != EEVDF)
     {
-        own(all, measured)?;
+        let own = own(all, measured)?;
         for (number, figure) in measured.program.figures.iter().enumerate() {
-            rows.push(row(measured, figure, pair(all, measured, number)));
+            rows.push(row(measured, figure, pair(measured, own, number)));
         }
     }
     Ok(rows)
@@ -159,14 +158,12 @@ fn chart(all: &[Measured], cpus: u32) -> Ratios {
     let speeds = |host: Host| -> Vec<Option<f64>> {
         of(host)
             .flat_map(|measured| {
-                measured
-                    .program
-                    .figures
-                    .iter()
-                    .enumerate()
-                    .map(move |(number, figure)| {
-                        pair(all, measured, number).map(|(value, own)| figure.bar.speed(value, own))
-                    })
+                let own = own(all, measured).ok();
+                let figures = measured.program.figures.iter().enumerate();
+                figures.map(move |(number, figure)| {
+                    let (value, own) = pair(measured, own?, number)?;
+                    Some(figure.bar.speed(value, own))
+                })
             })
             .collect()
     };
