@@ -46,11 +46,24 @@ s32 BPF_STRUCT_OPS(tombola_select_cpu, struct task_struct *p, s32 prev_cpu, u64 
 	return cpu;
 }
 
+/* Who would be drawn when this CPU is free goes to its own queue. */
+static __always_inline void insert_next(struct task_struct *p, struct task *t, u64 enq_flags)
+{
+	struct run_queue *rq = queue_of(t->queue);
+	u64 slice_ns;
+
+	if (!rq)
+		return;
+	slice_ns = slice_for(&rq->economy, t->client, rq->economy.waiting);
+	count(TOMBOLA_COUNT_DRAWS);
+	scx_bpf_dsq_insert(p, TB_DSQ_LOCAL, slice_ns, enq_flags);
+}
+
 void BPF_STRUCT_OPS(tombola_enqueue, struct task_struct *p, u64 enq_flags)
 {
 	struct task *t = task_of(p);
 	u64 mask, now;
-	s32 cpu = scx_bpf_task_cpu(p), idle;
+	s32 cpu = scx_bpf_task_cpu(p), idle, how;
 	u32 verdict;
 	bool here;
 	struct cpu *c = cpu_of(cpu);
@@ -66,19 +79,23 @@ void BPF_STRUCT_OPS(tombola_enqueue, struct task_struct *p, u64 enq_flags)
 	mask = mask_of(p);
 	now = now_ns();
 	here = cpu == (s32)bpf_get_smp_processor_id();
-	verdict = step_wait(t->queue, t->client, mask, now, here && in_task() ? cpu | WOKEN_HERE : cpu);
+	how = enq_flags & SCX_ENQ_WAKEUP ? WOKEN | (here && in_task() ? WOKEN_HERE : 0) : 0;
+	verdict = step_wait(t->queue, t->client, mask, now, cpu | how);
 
-	if (tombola_config.nr_cpus > 1) {
+	if (verdict & CHALLENGE_NEXT) {
+		insert_next(p, t, enq_flags | (verdict & CHALLENGE_WON ? SCX_ENQ_PREEMPT : 0));
+	} else if (tombola_config.nr_cpus > 1) {
 		idle = scx_bpf_pick_idle_cpu(p->cpus_ptr, 0);
 		if (idle >= 0) {
 			scx_bpf_kick_cpu(idle, SCX_KICK_IDLE);
 			return;
 		}
 	}
-	if (verdict == CHALLENGE_WON) {
+	if (verdict & CHALLENGE_WON) {
 		count(TOMBOLA_COUNT_PREEMPTIONS);
-		scx_bpf_kick_cpu(cpu, SCX_KICK_PREEMPT);
-	} else if (verdict == CHALLENGE_LATER) {
+		if (!(verdict & CHALLENGE_NEXT))
+			scx_bpf_kick_cpu(cpu, SCX_KICK_PREEMPT);
+	} else if (verdict & CHALLENGE_LATER) {
 		count(TOMBOLA_COUNT_CUTS);
 		/* Timers are wound on their own CPU only; elsewhere the running thread is decided on anew, and its slice too. */
 		if (here && !tombola_config.tick_slices)
@@ -210,15 +227,24 @@ bool BPF_STRUCT_OPS(tombola_yield, struct task_struct *from, struct task_struct 
 	return false;
 }
 
+/* Has somebody else the CPU, put back by the kernel itself, before the one in the CPU's own queue? It may have left that. */
+static __always_inline bool is_before_next(struct cpu *c, u32 leaf)
+{
+	return c->next && c->next != leaf && scx_bpf_dsq_nr_queued(TB_DSQ_LOCAL) > 0;
+}
+
 void BPF_STRUCT_OPS(tombola_running, struct task_struct *p)
 {
 	s32 cpu = scx_bpf_task_cpu(p);
 	struct task *t = task_of(p);
+	struct cpu *c = cpu_of(cpu);
 	struct run_queue *rq;
+	u64 now = now_ns();
+	bool doubtful;
 	u32 state;
 
 	if (!t->client || !(rq = queue_of(t->queue))) {
-		cpu_of(cpu)->leaf = TB_NONE;
+		c->leaf = TB_NONE;
 		return;
 	}
 	state = tb_at(&rq->economy, t->client)->state;
@@ -228,11 +254,19 @@ void BPF_STRUCT_OPS(tombola_running, struct task_struct *p)
 		step_join(t->queue, t->client, mask_of(p));
 	}
 	t->exec_ns = p->se.sum_exec_runtime;
+	doubtful = c->next == t->client && c->doubtful;
+	if (!is_before_next(c, t->client))
+		c->next = TB_NONE;
 	/* What the draw gave, or what a real-time task left of it; but who was alone then may have company now. */
-	if (p->scx.slice > tombola_config.rules.quantum_ns && rq->economy.waiting)
+	if (p->scx.slice > tombola_config.rules.quantum_ns && (c->next || rq->economy.waiting))
 		task_set_slice(p, tombola_config.rules.quantum_ns);
 	t->slice_ns = p->scx.slice;
-	begin(cpu, &rq->economy, t, now_ns());
+	/* Who was not drawn was not charged in advance. It need not be where nobody waits. */
+	if (rq->economy.waiting)
+		settle_bill(t->queue, t->client, precharge_ns(t->slice_ns));
+	begin(cpu, &rq->economy, t, now);
+	if (doubtful && !step_stays(t->queue, t->client, cpu_mask(cpu), now))
+		scx_bpf_kick_cpu(cpu, SCX_KICK_PREEMPT);
 }
 
 void BPF_STRUCT_OPS(tombola_stopping, struct task_struct *p, bool runnable)
@@ -246,7 +280,10 @@ void BPF_STRUCT_OPS(tombola_stopping, struct task_struct *p, bool runnable)
 	if (!t->client || !(rq = queue_of(t->queue)))
 		return;
 	take_stock(p, t);
-	settle_bill(t->queue, t->client, 0);
+	if (runnable)
+		settle_bill(t->queue, t->client, 0);
+	else
+		step_leave(t->queue, t->client);
 	if (t->sliced_ns) {
 		note_use(&rq->economy, t);
 		if (trace_on)
@@ -260,7 +297,6 @@ void BPF_STRUCT_OPS(tombola_stopping, struct task_struct *p, bool runnable)
 		task_set_slice(p, 0);
 	if (runnable)
 		return;
-	step_leave(t->queue, t->client);
 	rehome(p, t);
 	if (p->flags & PF_EXITING) {
 		parent = p->real_parent;
@@ -331,6 +367,7 @@ void BPF_STRUCT_OPS(tombola_cpu_online, s32 cpu)
 void BPF_STRUCT_OPS(tombola_cpu_offline, s32 cpu)
 {
 	cpu_of(cpu)->leaf = TB_NONE;
+	cpu_of(cpu)->next = TB_NONE;
 }
 
 s32 BPF_STRUCT_OPS_SLEEPABLE(tombola_init)

@@ -61,6 +61,7 @@ static __always_inline const struct tb_rules *rules(void)
 
 struct run_queue {
 	struct bpf_spin_lock lock;
+	volatile u32 verdict; /* of the wake-up that has the lock; here, as the verifier would tell apart each value of a local one */
 	struct tb_queue economy;
 };
 
@@ -142,6 +143,10 @@ struct {
 struct cpu {
 	u32 leaf;       /* who runs here; TB_NONE: nobody of ours */
 	u32 armed;      /* the timer is running */
+	/* Who woke up, is in the CPU's own queue and has not run since; from whom it takes the CPU; and whether others came since. */
+	u32 next;
+	u32 beaten;
+	u32 doubtful;
 	u64 since_ns;   /* since when, or since the last settlement */
 	u64 end_ns;     /* when the slice is to end */
 	u64 timer_ns;   /* when the timer will fire */

@@ -96,18 +96,20 @@ __noinline u64 step_draw(u32 queue, u32 held, u64 now, u64 mask)
 	return best | flags;
 }
 
-/* With the number of the CPU on which a thread woke up: it was who has that CPU that woke it. */
+/* With the number of the CPU on which a thread begins to wait: it woke up there; it was who has that CPU that woke it. */
+#define WOKEN (1 << 29)
 #define WOKEN_HERE (1 << 30)
 
-enum challenge { CHALLENGE_NONE, CHALLENGE_WON, CHALLENGE_LATER };
+/* Who has the CPU goes on; loses it now; or is to lose it later. And the thread need not wait, since it is next. */
+enum challenge { CHALLENGE_NONE = 0, CHALLENGE_WON = 1, CHALLENGE_LATER = 2, CHALLENGE_NEXT = 4 };
 
 /*
- * A thread begins to wait while somebody has the CPU it woke on: take the CPU away, or plan for when the newcomer will be the
+ * A thread is there to run while somebody has the CPU it woke on: take the CPU away, or plan for when the newcomer will be the
  * better choice.
  */
 static __noinline u32 challenge(struct tb_queue *q, u32 waker, s32 cpu, u64 now)
 {
-	struct cpu *c = cpu_of(cpu & ~WOKEN_HERE);
+	struct cpu *c = cpu_of(cpu);
 	struct tb_run run;
 	u64 crossing_ns;
 
@@ -128,6 +130,38 @@ static __noinline u32 challenge(struct tb_queue *q, u32 waker, s32 cpu, u64 now)
 		return CHALLENGE_NONE;
 	c->end_ns = now + crossing_ns;
 	return CHALLENGE_LATER;
+}
+
+/* Would an active thread that does not wait be drawn before all who do? While a frozen one is active, it may be that one. */
+static __always_inline u32 is_best(struct tb_queue *q, u32 leaf, u64 mask, u64 now)
+{
+	u32 best;
+
+	if (tb_at(q, TB_LIMBO)->active || tb_overdue(q, now, tombola_config.patience_ns, mask))
+		return 0;
+	best = q->waiting ? tb_pick(q, RULES, mask, leaf) : TB_NONE;
+	return !best || tb_keeps(q, RULES, leaf, best);
+}
+
+/*
+ * Who wakes another mostly sleeps soon. So a thread that would be drawn then goes to the CPU's own queue at once, and the kernel
+ * need not ask. If others come to wait here before it runs, the waker for one, it is compared with them when it begins (step_stays).
+ * One at a time; and where other CPUs may be free before this one, only who takes it.
+ */
+static __always_inline u32 is_next(struct tb_queue *q, u32 leaf, s32 cpu, u64 now, u32 verdict)
+{
+	struct cpu *c = cpu_of(cpu);
+
+	if (c->next) {
+		c->doubtful |= leaf != c->beaten;
+		return 0;
+	}
+	if (!(cpu & WOKEN) || (verdict != CHALLENGE_WON && tombola_config.nr_cpus > 1) || !is_best(q, leaf, cpu_mask(cpu), now))
+		return 0;
+	c->next = leaf;
+	c->beaten = verdict == CHALLENGE_WON ? c->leaf : TB_NONE;
+	c->doubtful = 0;
+	return CHALLENGE_NEXT;
 }
 
 /*
@@ -156,7 +190,10 @@ static __always_inline void root_keeps_up(struct tb_queue *q, u32 leaf)
 		tb_set_tickets(q, RULES, root, (u32)tickets);
 }
 
-/* A thread that woke on `cpu` waits. Who waits already is enqueued again when the CPUs it may run on change. */
+/*
+ * A thread that may run on `mask` is there to run on `cpu`, and waits unless it is next. Who waits already is enqueued again
+ * when the CPUs it may run on change.
+ */
 __noinline u32 step_wait(u32 queue, u32 leaf, u64 mask, u64 now, s32 cpu)
 {
 	struct run_queue *rq = queue_of(queue);
@@ -168,10 +205,27 @@ __noinline u32 step_wait(u32 queue, u32 leaf, u64 mask, u64 now, s32 cpu)
 	root_keeps_up(&rq->economy, leaf);
 	tb_join(&rq->economy, RULES, leaf, mask);
 	tb_withdraw(&rq->economy, leaf);
-	tb_wait(&rq->economy, RULES, leaf, mask, now);
-	verdict = challenge(&rq->economy, leaf, cpu, now);
+	rq->verdict = challenge(&rq->economy, leaf, cpu, now);
+	rq->verdict |= is_next(&rq->economy, leaf, cpu, now, rq->verdict);
+	verdict = rq->verdict;
+	if (!(verdict & CHALLENGE_NEXT))
+		tb_wait(&rq->economy, RULES, leaf, mask, now);
 	bpf_spin_unlock(&rq->lock);
 	return verdict;
+}
+
+/* Shall a thread that has just got a CPU of `mask` stay there, although others came to wait? */
+__noinline u32 step_stays(u32 queue, u32 leaf, u64 mask, u64 now)
+{
+	struct run_queue *rq = queue_of(queue);
+	u32 stays;
+
+	if (!rq)
+		return 1;
+	bpf_spin_lock(&rq->lock);
+	stays = is_best(&rq->economy, leaf, mask, now);
+	bpf_spin_unlock(&rq->lock);
+	return stays;
 }
 
 /* A thread runs that was not drawn. */
@@ -189,14 +243,17 @@ __noinline int step_join(u32 queue, u32 leaf, u64 mask)
 	return 0;
 }
 
-/* A thread is no longer runnable. */
+/* A thread is no longer runnable. It is settled, and leaves. */
 __noinline int step_leave(u32 queue, u32 leaf)
 {
 	struct run_queue *rq = queue_of(queue);
+	u32 seed = new_seed(leaf);
 
 	if (!rq)
 		return 0;
 	bpf_spin_lock(&rq->lock);
+	if (owes(leaf, 0))
+		charge(&rq->economy, leaf, 0, seed);
 	tb_withdraw(&rq->economy, leaf);
 	tb_leave(&rq->economy, RULES, leaf);
 	bpf_spin_unlock(&rq->lock);
