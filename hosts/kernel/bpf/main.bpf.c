@@ -11,9 +11,10 @@
  *   │    └─────────────────────── slice over, still runnable ────────────────────────┤
  *   └────────────────────────────────────────────────────────────────────────────────┘
  *
- * What goes around this: kernel threads, which are inserted at once and before everybody; a wake-up for which
- * the kernel finds an idle CPU, where nobody waits; and, on a machine of one CPU, whoever is preempted by a real-time class,
- * whom the kernel puts back itself. They run without having been picked, and are charged like the others (running, stopping).
+ * What goes around this: kernel threads, which are inserted at once and before everybody; a wake-up for which the kernel finds
+ * an idle CPU, where nobody waits; one after which the thread would be drawn next (is_next); and, on a machine of one CPU,
+ * whoever is preempted by a real-time class, whom the kernel puts back itself. They run without having been picked, and are
+ * charged like the others (running, stopping).
  *
  * Between the pick, under the lock, and the insertion, without it, the thread may be taken out of the kernel's hands (its
  * affinity or class changes, it exits). The kernel then drops the insertion and enqueues it again, which lets it wait again.

@@ -61,7 +61,8 @@ static __always_inline const struct tb_rules *rules(void)
 
 struct run_queue {
 	struct bpf_spin_lock lock;
-	volatile u32 verdict; /* of the wake-up that has the lock; here, as the verifier would tell apart each value of a local one */
+	/* Of the wake-up that has the lock; here, as the verifier would tell apart each value of a local one. */
+	volatile u32 verdict;
 	struct tb_queue economy;
 };
 
@@ -143,10 +144,9 @@ struct {
 struct cpu {
 	u32 leaf;       /* who runs here; TB_NONE: nobody of ours */
 	u32 armed;      /* the timer is running */
-	/* Who woke up, is in the CPU's own queue and has not run since; from whom it takes the CPU; and whether others came since. */
-	u32 next;
-	u32 beaten;
-	u32 doubtful;
+	u32 next;       /* who woke up, is in the CPU's own queue and has not run since */
+	u32 beaten;     /* from whom it takes the CPU; TB_NONE: that one goes on */
+	u32 doubtful;   /* whether another may be the better choice by now */
 	u64 since_ns;   /* since when, or since the last settlement */
 	u64 end_ns;     /* when the slice is to end */
 	u64 timer_ns;   /* when the timer will fire */

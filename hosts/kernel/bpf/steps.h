@@ -145,15 +145,15 @@ static __always_inline u32 is_best(struct tb_queue *q, u32 leaf, u64 mask, u64 n
 
 /*
  * Who wakes another mostly sleeps soon. So a thread that would be drawn then goes to the CPU's own queue at once, and the kernel
- * need not ask. If others come to wait here before it runs, the waker for one, it is compared with them when it begins (step_stays).
- * One at a time; and where other CPUs may be free before this one, only who takes it.
+ * need not ask. If the waker comes back to wait before it runs, or one wakes up that takes the CPU, it is compared with who waits
+ * when it begins (step_stays). One at a time; and where other CPUs may be free before this one, only who takes it.
  */
 static __always_inline u32 is_next(struct tb_queue *q, u32 leaf, s32 cpu, u64 now, u32 verdict)
 {
 	struct cpu *c = cpu_of(cpu);
 
 	if (c->next) {
-		c->doubtful |= leaf != c->beaten;
+		c->doubtful |= leaf != c->beaten && (!(cpu & WOKEN) || verdict == CHALLENGE_WON);
 		return 0;
 	}
 	if (!(cpu & WOKEN) || (verdict != CHALLENGE_WON && tombola_config.nr_cpus > 1) || !is_best(q, leaf, cpu_mask(cpu), now))
