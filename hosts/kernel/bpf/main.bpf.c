@@ -255,7 +255,7 @@ void BPF_STRUCT_OPS(tombola_running, struct task_struct *p)
 		step_join(t->queue, t->client, mask_of(p));
 	}
 	t->exec_ns = p->se.sum_exec_runtime;
-	doubtful = c->next == t->client && c->doubtful;
+	doubtful = c->next == t->client && (c->doubtful || tb_at(&rq->economy, TB_LIMBO)->active);
 	if (!is_before_next(c, t->client))
 		c->next = TB_NONE;
 	/* What the draw gave, or what a real-time task left of it; but who was alone then may have company now. */

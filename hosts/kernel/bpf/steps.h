@@ -146,17 +146,19 @@ static __always_inline u32 is_best(struct tb_queue *q, u32 leaf, u64 mask, u64 n
 /*
  * Who wakes another mostly sleeps soon. So a thread that would be drawn then goes to the CPU's own queue at once, and the kernel
  * need not ask. If the waker comes back to wait before it runs, or one wakes up that takes the CPU, it is compared with who waits
- * when it begins (step_stays). One at a time; and where other CPUs may be free before this one, only who takes it.
+ * when it begins (step_stays). One at a time; and where other CPUs may be free before this one, or the waker's slice cannot be
+ * cut but by taking the CPU, only who takes it.
  */
 static __always_inline u32 is_next(struct tb_queue *q, u32 leaf, s32 cpu, u64 now, u32 verdict)
 {
 	struct cpu *c = cpu_of(cpu);
+	bool only_won = tombola_config.nr_cpus > 1 || tombola_config.tick_slices;
 
 	if (c->next) {
 		c->doubtful |= leaf != c->beaten && (!(cpu & WOKEN) || verdict == CHALLENGE_WON);
 		return 0;
 	}
-	if (!(cpu & WOKEN) || (verdict != CHALLENGE_WON && tombola_config.nr_cpus > 1) || !is_best(q, leaf, cpu_mask(cpu), now))
+	if (!(cpu & WOKEN) || (only_won && verdict != CHALLENGE_WON) || !is_best(q, leaf, cpu_mask(cpu), now))
 		return 0;
 	c->next = leaf;
 	c->beaten = verdict == CHALLENGE_WON ? c->leaf : TB_NONE;
