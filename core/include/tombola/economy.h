@@ -293,6 +293,7 @@ TB_FN u64 tb_entry(struct tb_queue *q, struct tb_client *p, u64 mask)
 /* A leaf bound to the CPUs of `mask` begins (1) or ends (-1) to be active. */
 TB_FN u32 tb_bind(struct tb_queue *q, u64 mask, u32 by)
 {
+	/* Asked of another value: of the mask itself the verifier would learn it, and walk all that follows once more. */
 	if (!tb_is_some(~mask))
 		return 0;
 	q->bound_leaves += by;

@@ -240,8 +240,8 @@ void BPF_STRUCT_OPS(tombola_running, struct task_struct *p)
 	struct task *t = task_of(p);
 	struct cpu *c = cpu_of(cpu);
 	struct run_queue *rq;
-	u64 now = now_ns();
 	bool doubtful;
+	u64 now;
 	u32 state;
 
 	if (!t->client || !(rq = queue_of(t->queue))) {
@@ -265,6 +265,7 @@ void BPF_STRUCT_OPS(tombola_running, struct task_struct *p)
 	/* Who was not drawn was not charged in advance. It need not be where nobody waits. */
 	if (rq->economy.waiting)
 		settle_bill(t->queue, t->client, precharge_ns(t->slice_ns));
+	now = now_ns();
 	begin(cpu, &rq->economy, t, now);
 	if (doubtful && !step_stays(t->queue, t->client, cpu_mask(cpu), now))
 		scx_bpf_kick_cpu(cpu, SCX_KICK_PREEMPT);

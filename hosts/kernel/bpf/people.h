@@ -255,7 +255,6 @@ static __always_inline void depart(struct task *t)
 	if (!rq || !leaf)
 		return;
 	t->client = TB_NONE;
-	settle_bill(t->queue, leaf, 0);
 	step_leave(t->queue, leaf);
 	bpf_spin_lock(&rq->lock);
 	process = process_of(&rq->economy, leaf);
