@@ -3,7 +3,7 @@
 use super::boot::own_programs;
 use super::cases::{CASES, Case};
 use super::cost::{self, Contestant, Costs, Crowd};
-use super::programs::{self, Host, PROGRAMS, Program};
+use super::programs::{self, Clock, Host, PROGRAMS, Program};
 use super::scheduler::Scheduler;
 use super::shares::{self, INTERVAL_S, Point, WINDOWS};
 use crate::vm::Kernel;
@@ -49,6 +49,9 @@ enum What {
         /// On one in counted time, on several in real time
         #[arg(long, value_delimiter = ',', default_value = "1")]
         cpus: Vec<u32>,
+        /// Counted time on several CPUs, too: the same each time, but what all of them do, idle ones not counted
+        #[arg(long)]
+        counted: bool,
         #[command(flatten)]
         common: Common,
     },
@@ -102,6 +105,7 @@ impl BenchArgs {
             What::Programs {
                 program,
                 cpus,
+                counted,
                 common,
             } => {
                 let chosen = match program.is_empty() {
@@ -114,6 +118,11 @@ impl BenchArgs {
                         &hosts,
                         cpus,
                         &chosen,
+                        if *counted {
+                            Clock::Counted
+                        } else {
+                            Clock::of(cpus)
+                        },
                         runs,
                         &common.programs()?,
                     )?);

@@ -226,17 +226,36 @@ pub struct Run {
     pub context_switches: f64,
 }
 
+/// What the guest's time is.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Clock {
+    /// Instructions: the same run every time, and on several CPUs all of them together.
+    Counted,
+    Real,
+}
+
+impl Clock {
+    /// What work and latency on so many CPUs are measured by.
+    pub fn of(cpus: u32) -> Self {
+        match cpus {
+            1 => Self::Counted,
+            _ => Self::Real,
+        }
+    }
+}
+
 /// Runs the programs `runs` times under each scheduler, the schedulers by turns; `tombola` is where its programs are.
 pub fn measure(
     hosts: &[Host],
     cpus: u32,
     programs: &[&'static Program],
+    clock: Clock,
     runs: u64,
     tombola: &Path,
 ) -> Result<Vec<Measured>> {
     let turns = (0..runs).flat_map(|run| hosts.iter().map(move |host| (host, run)));
     let boots: Vec<Boot> = turns
-        .map(|(host, run)| host.boot(cpus, programs, run))
+        .map(|(host, run)| host.boot(cpus, programs, clock, run))
         .collect();
     let printed = boot::run_all(&boots, tombola)?;
     let mut measured = Vec::new();
@@ -273,11 +292,11 @@ const SETUP_COMMANDS: usize = 1;
 const MEMORY_MIB: u32 = 2048;
 
 impl Host {
-    fn boot(self, cpus: u32, programs: &[&'static Program], run: u64) -> Boot {
+    fn boot(self, cpus: u32, programs: &[&'static Program], clock: Clock, run: u64) -> Boot {
         // A guest in real time is several times as fast.
-        let (mode, setup) = match cpus {
-            1 => (Mode::seeded(run), "DURATION=3 WORK=1"),
-            _ => (Mode::Parallel, "DURATION=1 WORK=3"),
+        let (mode, setup) = match clock {
+            Clock::Counted => (Mode::seeded(run), "DURATION=3 WORK=1"),
+            Clock::Real => (Mode::Parallel, "DURATION=1 WORK=3"),
         };
         let command = |program: &&Program| format!("counting {}", program.command);
         Boot {

@@ -4,7 +4,7 @@
 //! scx_flash does not load on the newest kernel, and is compared with the kernel's own scheduler on the newest where it does.
 
 use crate::bench::boot::own_programs;
-use crate::bench::programs::{self, Figure, Host, Measured, Program};
+use crate::bench::programs::{self, Clock, Figure, Host, Measured, Program};
 use crate::bench::scheduler::{EEVDF, FLASH, LOTTERY, STRIDE, Scheduler};
 use crate::experiment::{Bench, Experiment};
 use crate::plot::{self, Ratios};
@@ -43,6 +43,7 @@ fn run(bench: &Bench) -> Result<Vec<Row>> {
             &HOSTS,
             cpus,
             &programs,
+            Clock::of(cpus),
             runs,
             &own_programs()?,
         )?);
