@@ -248,7 +248,15 @@ impl Economy {
     /// A leaf that may run on the CPUs of `mask` becomes runnable.
     pub fn join(&mut self, leaf: u32, mask: u64) {
         self.check_leaf(leaf);
-        ffi::join(&mut self.queue, &self.rules, leaf, mask);
+        ffi::join(&mut self.queue, &self.rules, leaf, mask, 0);
+    }
+
+    /// The same for a leaf that another one, which is running, has woken: within their currency it comes without credit, unless
+    /// it is owed all of that.
+    pub fn join_woken(&mut self, leaf: u32, mask: u64, waker: u32) {
+        self.check_leaf(leaf);
+        self.check_leaf(waker);
+        ffi::join(&mut self.queue, &self.rules, leaf, mask, waker);
     }
 
     /// A settled leaf that does not wait goes to sleep.

@@ -48,9 +48,9 @@ u32 EXPORT(free)(struct tb_queue *q, u32 i)
 	return tb_free(q, i);
 }
 
-u32 EXPORT(join)(struct tb_queue *q, const struct tb_rules *r, u32 i, u64 mask)
+u32 EXPORT(join)(struct tb_queue *q, const struct tb_rules *r, u32 i, u64 mask, u32 waker)
 {
-	return tb_join(q, r, i, mask);
+	return tb_join(q, r, i, mask, waker ? tb_at(q, (u32)tb_meet(q, i, waker))->parent : TB_NONE);
 }
 
 u32 EXPORT(leave)(struct tb_queue *q, const struct tb_rules *r, u32 i)
@@ -96,7 +96,7 @@ u32 EXPORT(keeps)(struct tb_queue *q, const struct tb_rules *r, u32 held, u32 be
 
 u64 EXPORT(crossing_ns)(struct tb_queue *q, const struct tb_rules *r, u32 waker, u32 runner, const struct tb_run *run)
 {
-	return tb_crossing_ns(q, r, waker, runner, run);
+	return tb_crossing_ns(q, r, tb_meet(q, waker, runner), runner, run);
 }
 
 u32 EXPORT(set_pass)(struct tb_queue *q, const struct tb_rules *r, u32 i, u64 pass)

@@ -60,6 +60,10 @@ users() {
     several 3 as bob 'burn --yielding'
     measure yielders
 
+    several 3 as alice burn
+    as bob messages
+    measure messages
+
     as alice burn
     as bob 'forker chain'
     measure chain
@@ -80,6 +84,14 @@ users() {
     measure napper-10-1
     lsetbase -u alice 1000
     lsetbase -u bob 1000
+}
+
+# 64000 messages; the status before and after.
+sent() {
+    echo "CASE sent"
+    observe 1 1
+    setpriv --reuid bob --regid bob --clear-groups messages --each 40 --rounds 40
+    observe 1 1
 }
 
 crowds() {

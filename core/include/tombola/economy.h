@@ -50,7 +50,9 @@
  * service, or what it had when it left, counted when its own place is in vnow again. So debts are paid by waiting whether asleep
  * or not, and a nap neither loses nor earns more than what the client was entitled to meanwhile, up to the credit. A waking
  * client preempts one whose place is worse; but the beginning of a slice is protected, and from whom its client wakes itself all
- * of it, or two that wake each other would switch at every word (tb_protected_ns).
+ * of it, or two that wake each other would switch at every word (tb_protected_ns). For the same reason who is woken by another
+ * client of its currency comes back without credit, unless it was away for long: of those who send messages to each other each
+ * then finds several. Between users it stays: nobody is to lose by whom it serves (tb_credit_ns).
  *
  * Forking. A child starts where its parent stands, charged up to this moment; when it dies, its
  * parent answers for what it consumed since (tb_returned_ns). So a chain of forks, fork-and-wait and handfuls of children
@@ -260,12 +262,14 @@ TB_INLINE u64 tb_bounded_for(u64 pass, u64 vnow, u64 tickets, u64 behind_ns, u64
 /*
  * How far behind vnow a client may be that is to join clients of `weight` tickets: so that its lag, when it has joined, is what
  * it was when it left (its level meanwhile), or the credit if that is more. Its own place draws vnow towards it. 2^29 ns x 2^29
- * tickets: fits.
+ * tickets: fits. Not at all if another client of p has woken it, unless it is owed all of the credit.
  */
-TB_INLINE u64 tb_credit_ns(const struct tb_rules *r, const struct tb_client *c, u64 weight)
+TB_INLINE u64 tb_credit_ns(const struct tb_rules *r, const struct tb_client *p, const struct tb_client *c, u64 by_sibling)
 {
-	u64 lag_ns = c->level > r->credit_ns ? c->level : r->credit_ns;
+	u64 lag_ns = c->level > r->credit_ns ? c->level : r->credit_ns, weight = p->weight;
+	u64 owed = tb_before(c->pass, p->vnow - tb_advance(r->credit_ns, TB_DRAW_ONE, c->tickets));
 
+	lag_ns *= owed | !by_sibling;
 	return weight ? lag_ns * (weight + c->tickets) / weight : lag_ns;
 }
 
@@ -312,20 +316,24 @@ TB_FN u32 tb_bind(struct tb_queue *q, u64 mask, u32 by)
 	return 0;
 }
 
-/* A leaf that may run on `mask` becomes runnable, and with it those of its currencies that were idle. */
-TB_FN u32 tb_join(struct tb_queue *q, const struct tb_rules *r, u32 i, u64 mask)
+/*
+ * A leaf that may run on `mask` becomes runnable, and with it those of its currencies that were idle. If another leaf has woken
+ * it, `meeting` is the currency in which the two meet (tb_meet), otherwise TB_NONE.
+ */
+TB_FN u32 tb_join(struct tb_queue *q, const struct tb_rules *r, u32 i, u64 mask, u32 meeting)
 {
 	if (!(tb_at(q, i)->state & TB_ACTIVE))
 		tb_bind(q, mask, 1);
 	tb_loop(TB_DEPTH) {
 		struct tb_client *c = tb_at(q, i), *p = tb_at(q, c->parent);
-		u64 entry = p->vnow;
+		u64 entry = p->vnow, credit_ns;
 
 		if (!c->parent || (c->state & TB_ACTIVE))
 			break;
 		if (q->behind && ~mask)
 			entry = tb_entry(q, p, mask);
-		c->pass = tb_bounded_for(c->pass, entry, c->tickets, tb_credit_ns(r, c, p->weight), r->lag_ns);
+		credit_ns = tb_credit_ns(r, p, c, c->parent == meeting && p->kind > TB_KIND_BEST_EFFORT);
+		c->pass = tb_bounded_for(c->pass, entry, c->tickets, credit_ns, r->lag_ns);
 		c->key = tb_key(r, c, c->pass);
 		c->mask = mask;
 		c->state |= TB_ACTIVE;
@@ -440,7 +448,7 @@ TB_FN u32 tb_wait(struct tb_queue *q, const struct tb_rules *r, u32 i, u64 mask,
 	if (c->mask != mask) {
 		/* Other CPUs, another place among those who wait for them. */
 		tb_leave(q, r, i);
-		tb_join(q, r, i, mask);
+		tb_join(q, r, i, mask, TB_NONE);
 	}
 	c->since = now;
 	c->older = q->newest;
@@ -854,12 +862,12 @@ TB_INLINE u64 tb_protected_ns(const struct tb_rules *r, const struct tb_client *
 
 /*
  * For how many more ns a running leaf may go on before the waking one is the better choice: 0 is "preempt", TB_NEVER "not
- * before somebody else is charged". The runner loses its place when it has passed vnow, or when its deadline has passed
- * the waker's; the waker must be eligible, which vnow's progress, 1 / weight a ns, will make it.
+ * before somebody else is charged". `both` says where the waking one and it meet (tb_meet). The runner loses its place when
+ * it has passed vnow, or when its deadline has passed the waker's; the waker must be eligible, which vnow's progress,
+ * 1 / weight a ns, will make it.
  */
-TB_FN u64 tb_crossing_ns(struct tb_queue *q, const struct tb_rules *r, u32 waker, u32 runner, const struct tb_run *run)
+TB_FN u64 tb_crossing_ns(struct tb_queue *q, const struct tb_rules *r, u64 both, u32 runner, const struct tb_run *run)
 {
-	u64 both = tb_meet(q, waker, runner);
 	struct tb_client *w = tb_at(q, (u32)(both >> 32)), *h = tb_at(q, (u32)both), *p = tb_at(q, h->parent);
 	u64 until, stands = tb_projected(h, run), eligible_ns = 0, loses_ns = 0;
 
@@ -1020,7 +1028,7 @@ TB_FN u32 tb_move(struct tb_queue *q, const struct tb_rules *r, u32 i, u32 paren
 	c->parent = parent;
 	c->young_ns = 0;
 	if (state & TB_ACTIVE)
-		tb_join(q, r, i, c->mask);
+		tb_join(q, r, i, c->mask, TB_NONE);
 	if (state & TB_QUEUED) {
 		tb_queue_up(q, tb_at(q, parent), c);
 		tb_order_follow_up(q, c);

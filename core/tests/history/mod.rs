@@ -222,9 +222,12 @@ impl History {
 
     // Both sides do the same.
 
-    fn join(&mut self, i: u32, mask: u64) {
-        self.economy.join(i, mask);
-        self.model.join(i, mask, &seen(&self.economy));
+    fn join(&mut self, i: u32, mask: u64, waker: Option<u32>) {
+        match waker {
+            Some(waker) => self.economy.join_woken(i, mask, waker),
+            None => self.economy.join(i, mask),
+        }
+        self.model.join(i, mask, waker, &seen(&self.economy));
     }
 
     fn wait(&mut self, i: u32, mask: u64) {
@@ -322,7 +325,8 @@ impl History {
         };
         self.now += s.z % 10_000;
         let mask = self.mask_of(leaf, s.z);
-        self.join(leaf, mask);
+        let waker = self.busy((s.z >> 8) as u32).map(|(_, r)| r.leaf);
+        self.join(leaf, mask, waker.filter(|_| s.y & 2 == 2));
         let idle = |cpu: &usize| self.running[*cpu].is_none() && mask >> *cpu & 1 == 1;
         if let Some(cpu) = (0..self.running.len()).find(idle).filter(|_| s.y & 1 == 1) {
             // It runs at once, not picked.
@@ -473,7 +477,7 @@ impl History {
         } else {
             self.mask(s.z)
         };
-        self.join(child, mask);
+        self.join(child, mask, None);
         self.wait(child, mask);
     }
 

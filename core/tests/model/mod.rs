@@ -62,10 +62,11 @@ pub struct Tally {
     pub deferred: u64,
     pub shut_out: u64,
     pub kept_behind: u64,
+    pub uncredited: u64,
 }
 
 impl Tally {
-    fn each(&mut self) -> [&mut u64; 10] {
+    fn each(&mut self) -> [&mut u64; 11] {
         [
             &mut self.clamped,
             &mut self.gave_up,
@@ -77,6 +78,7 @@ impl Tally {
             &mut self.deferred,
             &mut self.shut_out,
             &mut self.kept_behind,
+            &mut self.uncredited,
         ]
     }
 
@@ -394,7 +396,8 @@ impl Model {
         entries
     }
 
-    pub fn join(&mut self, i: u32, mask: u64, seen: Seen) {
+    pub fn join(&mut self, i: u32, mask: u64, waker: Option<u32>, seen: Seen) {
+        let meeting = waker.map(|waker| self.at(self.meet(i, waker).1).parent);
         for k in self.line(i) {
             if self.at(k).active {
                 break;
@@ -403,6 +406,13 @@ impl Model {
             let (vnow, others) = (self.vnow(parent), self.weight(parent));
             let n = self.at(k);
             let mut credit = n.left_with_ns.max(i128::from(self.rules.credit_ns));
+            let mut uncredited = 0;
+            let all = scaled(self.rules.credit_ns, n.tickets);
+            let insulated = matches!(self.at(parent).kind, Kind::Base | Kind::BestEffort);
+            if meeting == Some(parent) && !insulated && vnow - n.pass <= all {
+                credit = 0;
+                uncredited = u64::from(n.pass < vnow);
+            }
             if others > 0 {
                 credit = credit * (others + n.tickets) / others;
             }
@@ -422,6 +432,7 @@ impl Model {
             let (pass, behind) = found.unwrap_or_else(|| comes(&entries[0]));
             let epoch = self.epoch;
             self.tally.joined_behind += u64::from(behind);
+            self.tally.uncredited += uncredited;
             let n = self.node(k);
             n.pass = pass;
             n.mask = mask;
@@ -482,7 +493,7 @@ impl Model {
         self.epoch = (now >> limits::EPOCH_SHIFT) as u8;
         if self.at(i).mask != mask {
             self.leave(i);
-            self.join(i, mask, seen);
+            self.join(i, mask, None, seen);
         }
         let line = self.line(i);
         self.change_waiting(&line, |m| m.node(i).waits = Some(now));
@@ -863,7 +874,7 @@ impl Model {
         node.parent = parent;
         let mask = node.mask;
         if active {
-            self.join(i, mask, seen);
+            self.join(i, mask, None, seen);
         }
         let line = self.line(i);
         self.change_waiting(&line, |m| m.node(i).moving = false);

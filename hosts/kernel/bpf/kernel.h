@@ -175,11 +175,13 @@ enum { SCX_OPS_ENQ_LAST = 1 << 1 };
 
 /* Values are the kernel's own, read from its BTF at load; the numbers here only make the enums complete. */
 enum scx_enq_flags { SCX_ENQ_WAKEUP = 1, SCX_ENQ_PREEMPT = 2 };
+enum scx_wake_flags { SCX_WAKE_SYNC = 1 };
 enum scx_kick_flags { SCX_KICK_IDLE = 1, SCX_KICK_PREEMPT = 2 };
 enum scx_ent_flags { SCX_TASK_QUEUED = 1 };
 
 #define SCX_ENQ_WAKEUP bpf_core_enum_value(enum scx_enq_flags, SCX_ENQ_WAKEUP)
 #define SCX_ENQ_PREEMPT bpf_core_enum_value(enum scx_enq_flags, SCX_ENQ_PREEMPT)
+#define SCX_WAKE_SYNC bpf_core_enum_value(enum scx_wake_flags, SCX_WAKE_SYNC)
 #define SCX_KICK_IDLE bpf_core_enum_value(enum scx_kick_flags, SCX_KICK_IDLE)
 #define SCX_KICK_PREEMPT bpf_core_enum_value(enum scx_kick_flags, SCX_KICK_PREEMPT)
 #define SCX_TASK_QUEUED bpf_core_enum_value(enum scx_ent_flags, SCX_TASK_QUEUED)

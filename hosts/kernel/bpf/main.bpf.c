@@ -35,16 +35,23 @@ struct {
 	char msg[1024];
 } tombola_exit;
 
+/*
+ * Who finds no idle CPU is its waker's affair, which is on its way out if it said so (SCX_WAKE_SYNC): where the thread was last,
+ * another runs that has nothing to do with it, and would have to be interrupted.
+ */
 s32 BPF_STRUCT_OPS(tombola_select_cpu, struct task_struct *p, s32 prev_cpu, u64 wake_flags)
 {
 	struct run_queue *rq = queue_of(0);
 	struct task *t = task_of(p);
 	bool idle = false;
-	s32 cpu = select_cpu(p, prev_cpu, wake_flags, &idle);
+	s32 here = (s32)bpf_get_smp_processor_id(), cpu = select_cpu(p, prev_cpu, wake_flags, &idle);
 
 	if (idle && rq && !tb_frozen(&rq->economy, t->client))
 		scx_bpf_dsq_insert(p, TB_DSQ_LOCAL, tombola_config.rules.quantum_ns, 0);
-	return cpu;
+	if (idle || !in_task() || !bpf_cpumask_test_cpu((u32)here, p->cpus_ptr))
+		return cpu;
+	t->woken_sync = wake_flags & SCX_WAKE_SYNC;
+	return here;
 }
 
 /* Who would be drawn when this CPU is free goes to its own queue. */
@@ -80,7 +87,10 @@ void BPF_STRUCT_OPS(tombola_enqueue, struct task_struct *p, u64 enq_flags)
 	mask = mask_of(p);
 	now = now_ns();
 	here = cpu == (s32)bpf_get_smp_processor_id();
-	how = enq_flags & SCX_ENQ_WAKEUP ? WOKEN | (here && in_task() ? WOKEN_HERE : 0) : 0;
+	how = enq_flags & SCX_ENQ_WAKEUP ? WOKEN : 0;
+	if (how && here && in_task())
+		how |= WOKEN_HERE | (t->woken_sync ? WOKEN_SYNC : 0);
+	t->woken_sync = 0;
 	verdict = step_wait(t->queue, t->client, mask, now, cpu | how);
 
 	if (verdict & CHALLENGE_NEXT) {

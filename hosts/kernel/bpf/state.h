@@ -101,6 +101,7 @@ struct task {
 	u64 exec_ns;  /* the kernel's count of its CPU time at the last settlement */
 	u64 slice_ns; /* how long it may run */
 	u64 sliced_ns; /* of that, used */
+	u64 woken_sync; /* its waker is to sleep; from select_cpu to enqueue */
 };
 
 struct task tasks[TB_CLIENTS];

@@ -96,9 +96,13 @@ __noinline u64 step_draw(u32 queue, u32 held, u64 now, u64 mask)
 	return best | flags;
 }
 
-/* With the number of the CPU on which a thread begins to wait: it woke up there; it was who has that CPU that woke it. */
-#define WOKEN (1 << 29)
-#define WOKEN_HERE (1 << 30)
+/*
+ * With the number of the CPU on which a thread begins to wait: it woke up there; it was who has that CPU that woke it; and who
+ * said that it will sleep now.
+ */
+#define WOKEN (1 << 28)
+#define WOKEN_HERE (1 << 29)
+#define WOKEN_SYNC (1 << 30)
 
 /* Who has the CPU goes on; loses it now; or is to lose it later. And the thread need not wait, since it is next. */
 enum challenge { CHALLENGE_NONE = 0, CHALLENGE_WON = 1, CHALLENGE_LATER = 2, CHALLENGE_NEXT = 4 };
@@ -107,7 +111,7 @@ enum challenge { CHALLENGE_NONE = 0, CHALLENGE_WON = 1, CHALLENGE_LATER = 2, CHA
  * A thread is there to run while somebody has the CPU it woke on: take the CPU away, or plan for when the newcomer will be the
  * better choice.
  */
-static __noinline u32 challenge(struct tb_queue *q, u32 waker, s32 cpu, u64 now)
+static __noinline u32 challenge(struct tb_queue *q, u64 both, u32 waker, s32 cpu, u64 now)
 {
 	struct cpu *c = cpu_of(cpu);
 	struct tb_run run;
@@ -118,7 +122,7 @@ static __noinline u32 challenge(struct tb_queue *q, u32 waker, s32 cpu, u64 now)
 	run.ran_ns = now - c->since_ns;
 	run.precharge_ns = seat_of(c->leaf)->precharge_ns;
 	run.woke = cpu & WOKEN_HERE;
-	crossing_ns = tb_crossing_ns(q, RULES, waker, c->leaf, &run);
+	crossing_ns = tb_crossing_ns(q, RULES, both, c->leaf, &run);
 	if (!crossing_ns)
 		return CHALLENGE_WON;
 	/* Nobody waited before: the slice was for a thread alone. */
@@ -146,13 +150,13 @@ static __always_inline u32 is_best(struct tb_queue *q, u32 leaf, u64 mask, u64 n
 /*
  * Who wakes another mostly sleeps soon. So a thread that would be drawn then goes to the CPU's own queue at once, and the kernel
  * need not ask. If the waker comes back to wait before it runs, or one wakes up that takes the CPU, it is compared with who waits
- * when it begins (step_stays). One at a time; and where other CPUs may be free before this one, or the waker's slice cannot be
- * cut but by taking the CPU, only who takes it.
+ * when it begins (step_stays). One at a time. Where other CPUs may be free before this one, only who takes it, or whose waker
+ * says that it will sleep; where the waker's slice cannot be cut but by taking the CPU, only who takes it.
  */
 static __always_inline u32 is_next(struct tb_queue *q, u32 leaf, s32 cpu, u64 now, u32 verdict)
 {
 	struct cpu *c = cpu_of(cpu);
-	bool only_won = tombola_config.nr_cpus > 1 || tombola_config.tick_slices;
+	bool only_won = (tombola_config.nr_cpus > 1 && !(cpu & WOKEN_SYNC)) || tombola_config.tick_slices;
 
 	if (c->next) {
 		c->doubtful |= leaf != c->beaten && (!(cpu & WOKEN) || verdict == CHALLENGE_WON);
@@ -200,14 +204,16 @@ __noinline u32 step_wait(u32 queue, u32 leaf, u64 mask, u64 now, s32 cpu)
 {
 	struct run_queue *rq = queue_of(queue);
 	u32 verdict;
+	u64 both;
 
 	if (!rq)
 		return CHALLENGE_NONE;
 	bpf_spin_lock(&rq->lock);
 	root_keeps_up(&rq->economy, leaf);
-	tb_join(&rq->economy, RULES, leaf, mask);
+	both = tb_meet(&rq->economy, leaf, cpu_of(cpu)->leaf);
+	tb_join(&rq->economy, RULES, leaf, mask, cpu & WOKEN_HERE ? tb_at(&rq->economy, (u32)both)->parent : TB_NONE);
 	tb_withdraw(&rq->economy, leaf);
-	rq->verdict = challenge(&rq->economy, leaf, cpu, now);
+	rq->verdict = challenge(&rq->economy, both, leaf, cpu, now);
 	rq->verdict |= is_next(&rq->economy, leaf, cpu, now, rq->verdict);
 	verdict = rq->verdict;
 	if (!(verdict & CHALLENGE_NEXT))
@@ -240,7 +246,7 @@ __noinline int step_join(u32 queue, u32 leaf, u64 mask)
 	bpf_spin_lock(&rq->lock);
 	root_keeps_up(&rq->economy, leaf);
 	tb_withdraw(&rq->economy, leaf);
-	tb_join(&rq->economy, RULES, leaf, mask);
+	tb_join(&rq->economy, RULES, leaf, mask, TB_NONE);
 	bpf_spin_unlock(&rq->lock);
 	return 0;
 }

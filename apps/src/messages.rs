@@ -1,0 +1,76 @@
+//! Processes that send each other messages, each sender to every receiver in turn: what servers and pipelines do, and hackbench.
+
+use anyhow::{Context, Result, bail};
+use clap::Parser;
+use std::io::{PipeReader, PipeWriter, Read, Write, pipe};
+
+/// Send messages from so many processes to as many others, each by a pipe of its own
+#[derive(Parser)]
+#[command(version)]
+struct Args {
+    /// Senders, and receivers
+    #[arg(long, default_value_t = 10, value_parser = clap::value_parser!(u32).range(1..=100))]
+    each: u32,
+    /// Messages that each sender sends to each receiver; 0: without end
+    #[arg(long, default_value_t = 0)]
+    rounds: u64,
+}
+
+const MESSAGE: [u8; 100] = [b'.'; 100];
+
+fn send(mut to: Vec<PipeWriter>, rounds: u64) -> Result<()> {
+    let mut round = 0;
+    while rounds == 0 || round < rounds {
+        for pipe in &mut to {
+            pipe.write_all(&MESSAGE).context("a receiver is gone")?;
+        }
+        round += 1;
+    }
+    Ok(())
+}
+
+/// Until all senders are done.
+fn receive(mut from: PipeReader) -> Result<()> {
+    let mut message = MESSAGE;
+    while from.read(&mut message).context("cannot read a pipe")? > 0 {}
+    Ok(())
+}
+
+fn in_child(work: impl FnOnce() -> Result<()>) -> Result<()> {
+    // SAFETY: this program has one thread, so the child may do what it likes.
+    match unsafe { libc::fork() } {
+        -1 => Err(std::io::Error::last_os_error())
+            .context("cannot fork: too many processes? Stop some"),
+        0 => {
+            work()?;
+            std::process::exit(0)
+        }
+        _ => Ok(()),
+    }
+}
+
+fn main() -> Result<()> {
+    let args = Args::parse();
+    let mut to = Vec::new();
+    for _ in 0..args.each {
+        let (reader, writer) = pipe().context("cannot make a pipe")?;
+        to.push(writer);
+        // A receiver that held a writing end would wait for itself.
+        in_child(|| {
+            to.clear();
+            receive(reader)
+        })?;
+    }
+    for _ in 0..args.each {
+        in_child(|| send(std::mem::take(&mut to), args.rounds))?;
+    }
+    drop(to);
+    for _ in 0..2 * args.each {
+        let mut status = 0;
+        // SAFETY: wait writes one int, and `status` is one.
+        if unsafe { libc::wait(&raw mut status) } == -1 || status != 0 {
+            bail!("a sender or a receiver failed: {status}");
+        }
+    }
+    Ok(())
+}
