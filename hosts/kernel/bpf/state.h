@@ -63,6 +63,7 @@ struct run_queue {
 	struct bpf_spin_lock lock;
 	/* Of the wake-up that has the lock; here, as the verifier would tell apart each value of a local one. */
 	volatile u32 verdict;
+	volatile u64 meeting; /* where it and who has the CPU meet (tb_meet) */
 	struct tb_queue economy;
 };
 

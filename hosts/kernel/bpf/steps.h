@@ -203,14 +203,17 @@ static __always_inline void root_keeps_up(struct tb_queue *q, u32 leaf)
 __noinline u32 step_wait(u32 queue, u32 leaf, u64 mask, u64 now, s32 cpu)
 {
 	struct run_queue *rq = queue_of(queue);
-	u32 verdict;
+	u32 verdict, runner = cpu_of(cpu)->leaf;
 	u64 both;
 
 	if (!rq)
 		return CHALLENGE_NONE;
 	bpf_spin_lock(&rq->lock);
 	root_keeps_up(&rq->economy, leaf);
-	both = tb_meet(&rq->economy, leaf, cpu_of(cpu)->leaf);
+	rq->meeting = 0;
+	if (runner)
+		rq->meeting = tb_meet(&rq->economy, leaf, runner);
+	both = rq->meeting;
 	tb_join(&rq->economy, RULES, leaf, mask, cpu & WOKEN_HERE ? tb_at(&rq->economy, (u32)both)->parent : TB_NONE);
 	tb_withdraw(&rq->economy, leaf);
 	rq->verdict = challenge(&rq->economy, both, leaf, cpu, now);
