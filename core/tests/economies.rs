@@ -200,11 +200,11 @@ const ECONOMIES: u64 = 200;
 /// How many of those may fail, of each kind. To be lowered with each fault that is mended, and never to be raised.
 fn failures_max(mode: Mode) -> [usize; 3] {
     match mode {
-        Mode::Static => [0, 2, 12],
-        Mode::Masks => [0, 15, 79],
-        Mode::Sleepers => [3, 0, 64],
-        Mode::Changes => [0, 0, 39],
-        Mode::Lottery => [0, 8, 25],
+        Mode::Static => [0, 0, 8],
+        Mode::Masks => [0, 13, 78],
+        Mode::Sleepers => [3, 0, 61],
+        Mode::Changes => [0, 0, 33],
+        Mode::Lottery => [0, 2, 18],
     }
 }
 

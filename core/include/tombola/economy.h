@@ -439,6 +439,23 @@ TB_INLINE void tb_order_follow_up(struct tb_queue *q, struct tb_client *c)
 	}
 }
 
+/* A leaf has begun to wait: those of its currencies whose deferral ends by that go back to where they were. */
+TB_INLINE void tb_end_deferrals(struct tb_queue *q, const struct tb_rules *r, struct tb_client *c)
+{
+	tb_loop(TB_DEPTH) {
+		u64 pass;
+
+		c = tb_at(q, c->parent);
+		if (!c->parent)
+			break;
+		if (!tb_deferral_ends(q, c))
+			continue;
+		pass = c->pass - tb_deferral(r, c);
+		c->state &= (u8)~TB_DEFERRED;
+		tb_set_pass(q, r, c, pass);
+	}
+}
+
 /* An active leaf starts to wait, from `now` on, for a CPU of `mask`. */
 TB_FN u32 tb_wait(struct tb_queue *q, const struct tb_rules *r, u32 i, u64 mask, u64 now)
 {
@@ -461,6 +478,7 @@ TB_FN u32 tb_wait(struct tb_queue *q, const struct tb_rules *r, u32 i, u64 mask,
 	q->waiting++;
 	tb_queue_up(q, tb_at(q, c->parent), c);
 	tb_order_follow_up(q, c);
+	tb_end_deferrals(q, r, c);
 	return 0;
 }
 

@@ -63,10 +63,11 @@ pub struct Tally {
     pub shut_out: u64,
     pub kept_behind: u64,
     pub uncredited: u64,
+    pub came_due: u64,
 }
 
 impl Tally {
-    fn each(&mut self) -> [&mut u64; 11] {
+    fn each(&mut self) -> [&mut u64; 12] {
         [
             &mut self.clamped,
             &mut self.gave_up,
@@ -79,6 +80,7 @@ impl Tally {
             &mut self.shut_out,
             &mut self.kept_behind,
             &mut self.uncredited,
+            &mut self.came_due,
         ]
     }
 
@@ -498,6 +500,13 @@ impl Model {
         let line = self.line(i);
         self.change_waiting(&line, |m| m.node(i).waits = Some(now));
         self.waiting.push(i);
+        for &k in &line[1..] {
+            if self.at(k).deferred && self.somebody_is_due(k) {
+                self.set_pass(k, self.at(k).pass - self.deferral(k));
+                self.node(k).deferred = false;
+                self.tally.came_due += 1;
+            }
+        }
     }
 
     pub fn withdraw(&mut self, i: u32) {

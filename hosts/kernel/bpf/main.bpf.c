@@ -36,8 +36,8 @@ struct {
 } tombola_exit;
 
 /*
- * Who finds no idle CPU is its waker's affair, which is on its way out if it said so (SCX_WAKE_SYNC): where the thread was last,
- * another runs that has nothing to do with it, and would have to be interrupted.
+ * A thread for which no CPU is idle goes to its waker's CPU, and not to where it was last: another thread runs there, which has
+ * nothing to do with it, and would be interrupted. A waker that says so (SCX_WAKE_SYNC) is about to sleep.
  */
 s32 BPF_STRUCT_OPS(tombola_select_cpu, struct task_struct *p, s32 prev_cpu, u64 wake_flags)
 {
