@@ -1,9 +1,9 @@
 //! A program that tries to gain CPU time by forking.
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Result, bail};
 use clap::{Parser, ValueEnum};
 use std::time::Duration;
-use tombola_apps::work_for;
+use tombola_apps::{fork, work_for};
 
 /// Fork without end, in one of the ways that fool some schedulers
 #[derive(Parser)]
@@ -26,17 +26,6 @@ enum Way {
     Batches,
     /// Work, fork, and exit: the child goes on
     Chain,
-}
-
-/// Fork; true in the child.
-fn fork() -> Result<bool> {
-    // SAFETY: this program has one thread, so the child may do what it likes.
-    match unsafe { libc::fork() } {
-        -1 => Err(std::io::Error::last_os_error())
-            .context("cannot fork: too many processes? Stop some"),
-        0 => Ok(true),
-        _ => Ok(false),
-    }
 }
 
 fn exit_at_once() -> ! {

@@ -1,9 +1,11 @@
-//! What the programs of the experiments share: work that is measured in CPU time, clocks, a count that others read, and an
-//! end that is asked for.
+//! What the programs of the experiments share: work that is measured in CPU time, clocks, children, a count that others read,
+//! and an end that is asked for.
 
+mod fork;
 mod progress;
 mod stop;
 
+pub use fork::fork;
 pub use progress::Progress;
 pub use stop::{is_stopped, stop_on_request};
 

@@ -3,6 +3,7 @@
 use anyhow::{Context, Result, bail};
 use clap::Parser;
 use std::io::{PipeReader, PipeWriter, Read, Write, pipe};
+use tombola_apps::fork;
 
 /// Send messages from so many processes to as many others, each by a pipe of its own
 #[derive(Parser)]
@@ -37,16 +38,11 @@ fn receive(mut from: PipeReader) -> Result<()> {
 }
 
 fn in_child(work: impl FnOnce() -> Result<()>) -> Result<()> {
-    // SAFETY: this program has one thread, so the child may do what it likes.
-    match unsafe { libc::fork() } {
-        -1 => Err(std::io::Error::last_os_error())
-            .context("cannot fork: too many processes? Stop some"),
-        0 => {
-            work()?;
-            std::process::exit(0)
-        }
-        _ => Ok(()),
+    if fork()? {
+        work()?;
+        std::process::exit(0);
     }
+    Ok(())
 }
 
 fn main() -> Result<()> {
