@@ -1,11 +1,12 @@
 //! A CPU-bound program: uses all the CPU time it is given.
 
+use anyhow::Result;
 use clap::Parser;
-use std::io::{self, Read};
+use std::io::{Read, pipe};
 use std::os::unix::process::CommandExt;
 use std::process::Command;
 use std::thread;
-use tombola_apps::{process_cpu_time, work_unit};
+use tombola_apps::{fork, process_cpu_time, work_unit};
 
 /// Burn CPU time, for ever or for a number of work units
 #[derive(Parser)]
@@ -29,17 +30,13 @@ struct Args {
 }
 
 /// Nobody begins before all are there: they would compete with the one who forks.
-fn fork(children: u32) -> io::Result<()> {
-    let (mut all_are_there, parent_end) = io::pipe()?;
+fn fork_all(children: u32) -> Result<()> {
+    let (mut all_are_there, parent_end) = pipe()?;
     for _ in 0..children {
-        // SAFETY: there is one thread as yet, so the child may do what it likes.
-        match unsafe { libc::fork() } {
-            -1 => return Err(io::Error::last_os_error()),
-            0 => {
-                drop(parent_end);
-                return all_are_there.read_to_end(&mut Vec::new()).map(|_| ());
-            }
-            _ => (),
+        if fork()? {
+            drop(parent_end);
+            all_are_there.read_to_end(&mut Vec::new())?;
+            break;
         }
     }
     Ok(())
@@ -74,7 +71,7 @@ fn main() {
     if args.succeed {
         succeed();
     }
-    fork(args.processes - 1).expect("cannot fork: too many processes? Stop some");
+    fork_all(args.processes - 1).expect("cannot start the other processes");
     let others: Vec<_> = (1..args.threads)
         .map(|_| thread::spawn(move || burn(args.units, args.yielding)))
         .collect();
