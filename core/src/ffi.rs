@@ -3,7 +3,7 @@
 //! C masks every index and bounds every loop, so a call is memory-safe whatever its arguments; what the safe face in
 //! `lib.rs` checks are the economy's own preconditions.
 
-use crate::limits::CLIENTS;
+use crate::limits::{CLIENTS, PASSED_MAX};
 use std::alloc::{Layout, alloc_zeroed, handle_alloc_error};
 
 /// A node of the tree: `struct tb_client`.
@@ -30,7 +30,7 @@ pub struct Client {
     pub up: u32,
     /// The height of its subtree.
     pub height: u8,
-    /// [`ACTIVE`], [`QUEUED`], [`BEHIND`] and [`DEFERRED`].
+    /// [`ACTIVE`], [`QUEUED`] and [`BEHIND`].
     pub state: u8,
     /// A [`crate::Kind`], or 0 if unused.
     pub kind: u8,
@@ -69,8 +69,6 @@ pub const ACTIVE: u8 = 1;
 pub const QUEUED: u8 = 2;
 /// In [`Client::state`]: active, but unable to use its tickets, and not counted in its currency's vnow.
 pub const BEHIND: u8 = 4;
-/// In [`Client::state`]: a currency charged in advance, for those who wait in it are ahead of those who run.
-pub const DEFERRED: u8 = 8;
 
 /// The rules that a host sets: `struct tb_rules`.
 #[repr(C)]
@@ -127,7 +125,11 @@ pub(crate) struct Queue {
     pub waiting: u32,
     pub behind: u32,
     pub bound_leaves: u32,
-    pub deferrals: u32,
+    pub passed_mask: [u64; PASSED_MAX as usize],
+    pub passed_over: [u32; PASSED_MAX as usize],
+    pub passed: u32,
+    pub after_all: u32,
+    pub picked: u32,
     pub epoch: u8,
     pub bound: [u16; 64],
     pub contested: u64,
@@ -183,7 +185,7 @@ c_functions! {
     "tombola_wait" wait(q: &mut Queue, r: &Rules, i: u32, mask: u64, now: u64) -> u32;
     "tombola_withdraw" withdraw(q: &mut Queue, i: u32) -> u32;
     "tombola_charge" charge(q: &mut Queue, r: &Rules, i: u32, bill: &Bill) -> u32;
-    "tombola_pick" pick(q: &mut Queue, r: &Rules, mask: u64, held: u32) -> u32;
+    "tombola_pick" pick(q: &mut Queue, r: &Rules, mask: u64) -> u32;
     "tombola_overdue" overdue(q: &mut Queue, now: u64, patience_ns: u64, mask: u64) -> u32;
     "tombola_meet" meet(q: &mut Queue, a: u32, b: u32) -> u64;
     "tombola_keeps" keeps(q: &mut Queue, r: &Rules, held: u32, best: u32) -> u32;
@@ -231,8 +233,9 @@ mod tests {
         }
         let client = layout!(Client: pass key mask parent tickets low_pass low_mask child up height state kind epoch
             vnow sum served older weight behind root active level precharged_ns used_ns young_ns);
-        let queue = layout!(Queue: free used fresh oldest newest waiting behind bound_leaves deferrals epoch bound contested
-            clamped moves_to bill client);
+        let queue = layout!(Queue: free used fresh oldest newest waiting behind bound_leaves passed_mask passed_over passed
+            after_all picked epoch
+            bound contested clamped moves_to bill client);
         let rules = layout!(Rules: quantum_ns lag_ns credit_ns behind_ns protect_ns lottery);
         let bill = layout!(Bill: used_ns precharge_ns next_ns seed);
         let run = layout!(Run: ran_ns precharge_ns woke);

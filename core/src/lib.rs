@@ -12,7 +12,7 @@
 //! let leaf = economy.new_client(Kind::Thread, alice, 100).unwrap();
 //! economy.join(leaf, 1);
 //! economy.wait(leaf, 1, 0);
-//! assert_eq!(economy.pick(1, None), Some(leaf));
+//! assert_eq!(economy.pick(1), Some(leaf));
 //! economy.withdraw(leaf);
 //! economy.charge(leaf, &Bill { used_ns: 1_000_000, ..Bill::default() });
 //! economy.leave(leaf);
@@ -25,7 +25,7 @@
 mod ffi;
 pub mod limits;
 
-pub use ffi::{ACTIVE, BEHIND, Bill, Client, DEFERRED, QUEUED, Rules, Run};
+pub use ffi::{ACTIVE, BEHIND, Bill, Client, QUEUED, Rules, Run};
 use limits::{CLIENTS, DEPTH, MACHINE_TICKETS, TICKETS_LIMIT, TICKETS_MIN};
 
 /// The root of the tree.
@@ -293,14 +293,9 @@ impl Economy {
         ffi::charge(&mut self.queue, &self.rules, leaf, bill);
     }
 
-    /// Whose turn it is on a CPU of `mask`, among those who wait; the leaf `held` has the CPU and may go on.
-    pub fn pick(&mut self, mask: u64, held: Option<u32>) -> Option<u32> {
-        some(ffi::pick(
-            &mut self.queue,
-            &self.rules,
-            mask,
-            held.unwrap_or(0),
-        ))
+    /// Whose turn it is on a CPU of `mask`, among those who wait.
+    pub fn pick(&mut self, mask: u64) -> Option<u32> {
+        some(ffi::pick(&mut self.queue, &self.rules, mask))
     }
 
     /// Whoever of the oldest four has waited for longer than `patience_ns`.

@@ -36,15 +36,13 @@ pub const YOUNG_NS: u64 = 50_000_000;
 pub const AHEAD_MAX_NS: u64 = (1 << 29) - 1;
 /// Clients that are behind halve their lags each 2^`EPOCH_SHIFT` ns.
 pub const EPOCH_SHIFT: u32 = 34;
-/// Of those who have waited longest, how many a pick looks at.
-pub const SHUT_OUT_LOOKS: u32 = 8;
-/// How many currencies a pick may defer.
-pub const DEFERRALS_MAX: u32 = 8;
+/// How many currencies a pick passes over at most.
+pub const PASSED_MAX: u32 = 8;
 /// What [`crate::Economy::crossing_ns`] says for "not before somebody else is charged".
 pub const NEVER: u64 = u64::MAX;
 
 /// All of the above, in the order in which C exports them.
-pub const ALL: [u64; 21] = [
+pub const ALL: [u64; 20] = [
     TICKETS_MIN as u64,
     TICKETS_MAX as u64,
     TICKETS_DEFAULT as u64,
@@ -63,7 +61,6 @@ pub const ALL: [u64; 21] = [
     YOUNG_NS,
     AHEAD_MAX_NS,
     EPOCH_SHIFT as u64,
-    SHUT_OUT_LOOKS as u64,
-    DEFERRALS_MAX as u64,
+    PASSED_MAX as u64,
     NEVER,
 ];

@@ -74,9 +74,9 @@ u32 EXPORT(charge)(struct tb_queue *q, const struct tb_rules *r, u32 i, const st
 	return tb_charge(q, r, i);
 }
 
-u32 EXPORT(pick)(struct tb_queue *q, const struct tb_rules *r, u64 mask, u32 held)
+u32 EXPORT(pick)(struct tb_queue *q, const struct tb_rules *r, u64 mask)
 {
-	return tb_pick(q, r, mask, held);
+	return tb_pick(q, r, mask);
 }
 
 u32 EXPORT(overdue)(struct tb_queue *q, u64 now, u64 patience_ns, u64 mask)
@@ -162,8 +162,7 @@ u64 EXPORT(limit)(u32 which)
 		TB_YOUNG_NS,
 		TB_AHEAD_MAX_NS,
 		TB_EPOCH_SHIFT,
-		TB_SHUT_OUT_LOOKS,
-		TB_DEFERRALS_MAX,
+		TB_PASSED_MAX,
 		TB_NEVER,
 	};
 
@@ -182,7 +181,8 @@ u64 EXPORT(layout)(u32 which)
 		AT(vnow), AT(sum), AT(served), AT(older), AT(weight), AT(behind),
 		AT(root), AT(active), AT(level), AT(precharged_ns), AT(used_ns), AT(young_ns),
 		sizeof(struct tb_queue), IN(free), IN(used), IN(fresh), IN(oldest), IN(newest), IN(waiting),
-		IN(behind), IN(bound_leaves), IN(deferrals), IN(epoch),
+		IN(behind), IN(bound_leaves), IN(passed_mask), IN(passed_over),
+		IN(passed), IN(after_all), IN(picked), IN(epoch),
 		IN(bound), IN(contested), IN(clamped), IN(moves_to), IN(bill), IN(client),
 		sizeof(struct tb_rules), offsetof(struct tb_rules, quantum_ns), offsetof(struct tb_rules, lag_ns),
 		offsetof(struct tb_rules, credit_ns), offsetof(struct tb_rules, behind_ns),

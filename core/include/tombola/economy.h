@@ -38,13 +38,16 @@
  * and naps are not taken for it (tb_level_turn).
  *
  * A leaf that is behind, or whose currency is, needs its CPU all the time. It keeps it although its currencies are a little
- * ahead; they give back another of their CPUs (tb_keeps). And a currency whose only waiting leaves are ahead of what is due to
- * them inside, while those run that are owed, lets others go first (tb_defer).
+ * ahead; they give back another of their CPUs (tb_keeps).
+ *
+ * Turns of others. A currency may have its turn on a CPU for which only those of it wait who are ahead of what is due to them
+ * inside: those to whom it is due run already, or wait for the CPUs that they are bound to. What the first would use is missing
+ * for the others. So the currency is passed over there, unless whoever has the turn instead is far ahead (tb_pick); and who runs
+ * all the same gives its CPU back when another comes (tb_is_out_of_turn).
  *
  * Bound CPUs. A leaf that may run on some CPUs only may be behind because these are shared with others of its kind. They share
  * them by their passes, so nothing is forgiven while they do (tb_held), and one that comes joins them where they are
- * (tb_entry). One whose currencies have their turns on other CPUs than its own goes first there, if they are not ahead
- * (tb_shut_out).
+ * (tb_entry).
  *
  * Waking. Passes are absolute: a client that was away comes back where it left, but with a lag of at most `credit_ns` of its
  * service, or what it had when it left, counted when its own place is in vnow again. So debts are paid by waiting whether asleep
@@ -114,10 +117,16 @@ TB_INLINE u64 tb_limit(const struct tb_rules *r, u64 vnow)
 	return r->lottery ? vnow + (1ull << 62) : vnow;
 }
 
-/* How far a currency may be ahead before a thread of it that is behind loses its CPU; what a deferral charges in advance. */
+/* How far a currency may be ahead before a thread of it that is behind loses its CPU. */
 TB_INLINE u64 tb_slack_ns(const struct tb_rules *r)
 {
 	return r->behind_ns / 4;
+}
+
+/* With how much ahead of what is due to it a client may have the turn of one that is passed over. */
+TB_INLINE u64 tb_passing_ns(const struct tb_rules *r)
+{
+	return 6 * r->quantum_ns;
 }
 
 /* Is (a_pass, a_key) to run before (b_pass, b_key)? Eligible ones first, then the earlier key. */
@@ -349,18 +358,6 @@ TB_FN u32 tb_join(struct tb_queue *q, const struct tb_rules *r, u32 i, u64 mask,
 	return 0;
 }
 
-/* What a deferral has added to its pass. */
-TB_INLINE u64 tb_deferral(const struct tb_rules *r, const struct tb_client *c)
-{
-	return c->state & TB_DEFERRED ? tb_advance(tb_slack_ns(r), TB_DRAW_ONE, c->tickets) : 0;
-}
-
-/* Somebody waits in a deferred currency who is not ahead of what is due inside. */
-TB_INLINE u32 tb_deferral_ends(struct tb_queue *q, const struct tb_client *c)
-{
-	return c->state & TB_DEFERRED && c->root && !tb_before(c->vnow, tb_at(q, c->root)->low_pass);
-}
-
 /* A settled leaf that is not waiting goes to sleep, and with it those of its currencies that have nobody else. */
 TB_FN u32 tb_leave(struct tb_queue *q, const struct tb_rules *r, u32 i)
 {
@@ -368,19 +365,17 @@ TB_FN u32 tb_leave(struct tb_queue *q, const struct tb_rules *r, u32 i)
 		tb_bind(q, tb_at(q, i)->mask, 0 - 1u);
 	tb_loop(TB_DEPTH) {
 		struct tb_client *c = tb_at(q, i), *p = tb_at(q, c->parent);
-		u64 pass, furthest;
+		u64 furthest;
 
 		if (!c->parent || !(c->state & TB_ACTIVE))
 			break;
-		pass = c->pass - tb_deferral(r, c);
 		/* Bounded first: who shares bound CPUs may be so far behind that the product would not fit. */
-		furthest = tb_max(pass, p->vnow - tb_advance(r->lag_ns, TB_DRAW_ONE, c->tickets));
+		furthest = tb_max(c->pass, p->vnow - tb_advance(r->lag_ns, TB_DRAW_ONE, c->tickets));
 		c->level = tb_before(furthest, p->vnow) ? tb_service_ns(p->vnow - furthest, c->tickets) : 0;
 		if (tb_counts(c))
 			tb_mean_remove(p, c);
-		c->pass = pass;
 		tb_catch_up(q, p, c);
-		c->state &= (u8)~(TB_ACTIVE | TB_DEFERRED);
+		c->state &= (u8)~TB_ACTIVE;
 		p->active--;
 		if (p->active)
 			break;
@@ -439,23 +434,6 @@ TB_INLINE void tb_order_follow_up(struct tb_queue *q, struct tb_client *c)
 	}
 }
 
-/* A leaf has begun to wait: those of its currencies whose deferral ends by that go back to where they were. */
-TB_INLINE void tb_end_deferrals(struct tb_queue *q, const struct tb_rules *r, struct tb_client *c)
-{
-	tb_loop(TB_DEPTH) {
-		u64 pass;
-
-		c = tb_at(q, c->parent);
-		if (!c->parent)
-			break;
-		if (!tb_deferral_ends(q, c))
-			continue;
-		pass = c->pass - tb_deferral(r, c);
-		c->state &= (u8)~TB_DEFERRED;
-		tb_set_pass(q, r, c, pass);
-	}
-}
-
 /* An active leaf starts to wait, from `now` on, for a CPU of `mask`. */
 TB_FN u32 tb_wait(struct tb_queue *q, const struct tb_rules *r, u32 i, u64 mask, u64 now)
 {
@@ -478,7 +456,6 @@ TB_FN u32 tb_wait(struct tb_queue *q, const struct tb_rules *r, u32 i, u64 mask,
 	q->waiting++;
 	tb_queue_up(q, tb_at(q, c->parent), c);
 	tb_order_follow_up(q, c);
-	tb_end_deferrals(q, r, c);
 	return 0;
 }
 
@@ -609,10 +586,6 @@ TB_INLINE u32 tb_charge(struct tb_queue *q, const struct tb_rules *r, u32 i)
 			bill->precharge_ns = 0;
 			continue;
 		}
-		if (tb_deferral_ends(q, c)) {
-			pass -= tb_deferral(r, c);
-			c->state &= (u8)~TB_DEFERRED;
-		}
 		/* Most bills have but one of the three. */
 		if (bill->used_ns) {
 			if (r->lottery && p->active > 1)
@@ -653,31 +626,6 @@ TB_FN u32 tb_child_of(struct tb_queue *q, u32 parent, u32 i)
 	return i;
 }
 
-/*
- * Of a currency those wait who are ahead of what is due to them inside, while the others run. So its turn is theirs, and if
- * another is eligible beside it, it is deferred, unless it falls behind: charged in advance, until one of those others waits.
- * Where it is the only one that waits, its own currency is. `held` may go on, so that one's currencies are not. Says whether
- * anything was deferred.
- */
-TB_FN u32 tb_defer(struct tb_queue *q, const struct tb_rules *r, u32 i, u32 held)
-{
-	struct tb_client *c, *p;
-
-	tb_loop(TB_DEPTH) {
-		p = tb_at(q, tb_at(q, i)->parent);
-		if (i == TB_BASE || p->root != i || tb_at(q, i)->child[0] || tb_at(q, i)->child[1])
-			break;
-		i = tb_at(q, i)->parent;
-	}
-	c = tb_at(q, i);
-	p = tb_at(q, c->parent);
-	if (!c->parent || c->state & TB_DEFERRED || (held && tb_child_of(q, c->parent, held) == i))
-		return 0;
-	tb_set_pass(q, r, c, c->pass + tb_advance(tb_slack_ns(r), TB_DRAW_ONE, c->tickets));
-	c->state |= TB_DEFERRED;
-	return 1;
-}
-
 /* How far ahead a currency may be whose leaf has a CPU, or is to have one, because that leaf is behind. */
 TB_INLINE u64 tb_slack_limit(const struct tb_rules *r, const struct tb_client *p, const struct tb_client *c)
 {
@@ -703,71 +651,84 @@ TB_FN u32 tb_is_behind(struct tb_queue *q, u32 leaf, u32 top)
 	return behind;
 }
 
-/*
- * Is a waiting leaf shut out? It, or a currency of its, is owed much by the siblings, and none is ahead; but they have their
- * turns on other CPUs than those that it is bound to. Two users of two threads each, one bound to each CPU, are even when each
- * has one CPU, for ever. A frozen one has no turn to be shut out from.
- */
-TB_FN u32 tb_is_shut_out(struct tb_queue *q, const struct tb_rules *r, u32 leaf)
+/* For the rest of this pick, it is as if the currency i might not run on `mask`. */
+TB_INLINE void tb_pass_over(struct tb_queue *q, u32 i, u64 mask)
 {
-	u64 late = 0, ahead = !~tb_at(q, leaf)->mask;
+	struct tb_client *c = tb_at(q, i);
+	u32 k = q->passed++ & (TB_PASSED_MAX - 1);
 
+	q->passed_over[k] = i;
+	q->passed_mask[k] = c->mask & mask;
+	tb_order_mask(q, c, c->mask & ~mask);
+}
+
+/* At the pick's end. */
+TB_FN u32 tb_pass_over_no_more(struct tb_queue *q)
+{
+	tb_loop(TB_PASSED_MAX) {
+		u32 k = (q->passed - 1) & (TB_PASSED_MAX - 1);
+		struct tb_client *c = tb_at(q, q->passed_over[k]);
+
+		if (!q->passed)
+			break;
+		q->passed--;
+		tb_order_mask(q, c, c->mask | q->passed_mask[k]);
+	}
+	return 0;
+}
+
+/* Is it the only one that waits in its currency, and that one in its own, up to base? */
+TB_FN u32 tb_waits_alone(struct tb_queue *q, u32 i)
+{
 	tb_loop(TB_DEPTH) {
-		struct tb_client *c = tb_at(q, leaf), *p = tb_at(q, c->parent);
+		struct tb_client *c = tb_at(q, i), *p = tb_at(q, c->parent);
 
-		if (!c->parent || ahead)
+		if (i == TB_BASE || p->root != i || c->child[0] || c->child[1])
 			break;
-		late |= tb_before(c->pass, p->vnow - tb_advance(r->behind_ns, TB_DRAW_ONE, c->tickets));
-		ahead = tb_before(tb_slack_limit(r, p, c), tb_settled(c));
-		leaf = c->parent;
+		i = c->parent;
 	}
-	return (u32)(late && !ahead && leaf == TB_BASE);
+	return i == TB_BASE;
 }
 
-/* Of the oldest few, one that is shut out and may run on `mask`. */
-TB_FN u32 tb_shut_out(struct tb_queue *q, const struct tb_rules *r, u64 mask)
+/* Is `next` ahead of what is due to it in p by more than so much? */
+TB_INLINE u32 tb_is_ahead(const struct tb_client *p, const struct tb_client *next, u64 by_ns)
 {
-	u32 i = q->oldest, found = TB_NONE, looks = 0;
+	u64 limit = p->vnow + tb_advance(by_ns, TB_DRAW_ONE, next->tickets);
 
-	tb_loop(TB_SHUT_OUT_LOOKS) {
-		if (!i || found || looks++ == TB_SHUT_OUT_LOOKS)
-			break;
-		if (tb_at(q, i)->mask & mask && tb_is_shut_out(q, r, i))
-			found = i;
-		i = tb_at(q, i)->newer;
-	}
-	return found;
+	return (u32)(p->weight && tb_before(limit, next->pass));
 }
-
-#define TB_DEFERRALS_MAX 8
 
 /*
- * Whose turn it is on a CPU of `mask`, among those who wait; TB_NONE if nobody may run there. `held` has the CPU and may go on,
- * or is TB_NONE.
+ * Whose turn it is on a CPU of `mask`, among those who wait; TB_NONE if nobody may run there. Who has been passed over first has
+ * its turn after all if nobody is left, or only such as are far ahead.
  */
-TB_FN u32 tb_pick(struct tb_queue *q, const struct tb_rules *r, u64 mask, u32 held)
+TB_FN u32 tb_pick(struct tb_queue *q, const struct tb_rules *r, u64 mask)
 {
-	u32 i = q->bound_leaves ? tb_shut_out(q, r, mask) : TB_NONE;
+	u32 i = TB_BASE;
 
-	if (i)
-		return i;
-	i = TB_BASE;
-	q->deferrals = 0;
-	tb_loop(TB_DEPTH * (TB_DEFERRALS_MAX + 1)) {
+	q->passed = 0;
+	q->after_all = 0;
+	tb_loop(TB_DEPTH * (TB_PASSED_MAX + 2)) {
 		struct tb_client *p = tb_at(q, i);
 		u32 next = tb_order_first(q, p, tb_limit(r, p->vnow), mask);
+		u32 others = !next || (tb_is_ahead(p, tb_at(q, next), 0) && !tb_waits_alone(q, i));
 
-		if (q->deferrals < TB_DEFERRALS_MAX && next && p->weight && tb_before(p->vnow, tb_at(q, next)->pass) &&
-		    tb_defer(q, r, i, held)) {
-			q->deferrals++;
+		if (others && i != TB_BASE && q->passed < TB_PASSED_MAX && !q->after_all) {
+			tb_pass_over(q, i, mask);
 			i = TB_BASE;
-			continue;
+		} else if (q->passed && !q->after_all && (!next || tb_is_ahead(p, tb_at(q, next), tb_passing_ns(r)))) {
+			q->after_all = 1;
+			i = q->passed_over[0];
+		} else {
+			i = next;
+			if (!i || tb_at(q, i)->kind == TB_KIND_THREAD)
+				break;
 		}
-		i = next;
-		if (!i || tb_at(q, i)->kind == TB_KIND_THREAD)
-			break;
 	}
-	return i;
+	/* From here on in memory: the verifier would go on once for each way out of the loop. */
+	q->picked = i;
+	tb_pass_over_no_more(q);
+	return q->picked;
 }
 
 /* Whoever of the oldest few has waited for longer than patience_ns of real time: the kernel's watchdog has no sense of shares. */
@@ -824,6 +785,27 @@ TB_INLINE u32 tb_frozen(struct tb_queue *q, u32 i)
 }
 
 /*
+ * Is a running leaf, settled, ahead of what is due to it in one of its currencies below `top`, while one waits there for another
+ * CPU that is not?
+ */
+TB_FN u32 tb_is_out_of_turn(struct tb_queue *q, u32 leaf, u32 top)
+{
+	u64 out_of_turn = 0;
+
+	if (!q->bound_leaves)
+		return 0;
+	tb_loop(TB_DEPTH) {
+		struct tb_client *c = tb_at(q, leaf), *p = tb_at(q, c->parent);
+
+		if (out_of_turn || leaf == top || !c->parent)
+			break;
+		out_of_turn = tb_before(p->vnow, tb_settled(c)) && p->root && !tb_before(p->vnow, tb_at(q, p->root)->low_pass);
+		leaf = c->parent;
+	}
+	return (u32)out_of_turn;
+}
+
+/*
  * Shall `held`, settled and not waiting, go on rather than give way to `best`, the pick among those who wait? The two are
  * compared where their currencies meet; above that the pick has compared already. A draw goes to who has the CPU.
  */
@@ -836,7 +818,7 @@ TB_FN u32 tb_keeps(struct tb_queue *q, const struct tb_rules *r, u32 held, u32 b
 		return h->kind != TB_KIND_LIMBO;
 	if (tb_is_behind(q, held, (u32)both))
 		return !tb_before(tb_slack_limit(r, p, h), tb_settled(h));
-	if (q->bound_leaves && tb_is_shut_out(q, r, best))
+	if (tb_is_out_of_turn(q, held, (u32)both))
 		return 0;
 	return !tb_better(tb_limit(r, p->vnow), b->pass, b->key, h->pass, h->key);
 }
@@ -918,7 +900,7 @@ TB_FN u64 tb_crossing_ns(struct tb_queue *q, const struct tb_rules *r, u64 both,
 TB_FN u32 tb_set_tickets(struct tb_queue *q, const struct tb_rules *r, u32 i, u32 tickets)
 {
 	struct tb_client *c = tb_at(q, i), *p = tb_at(q, c->parent);
-	u64 pass = c->pass - tb_deferral(r, c), old = c->tickets;
+	u64 pass = c->pass, old = c->tickets;
 	u64 grown = c->state & TB_QUEUED ? c->level : p->served - tb_settled(c) - c->level;
 
 	grown = tb_bounded_for(grown, 0, old, 0, TB_AHEAD_MAX_NS);
@@ -933,7 +915,6 @@ TB_FN u32 tb_set_tickets(struct tb_queue *q, const struct tb_rules *r, u32 i, u3
 		tb_mean_remove(p, c);
 	if (c->state & TB_BEHIND)
 		p->behind += tickets - c->tickets;
-	c->state &= (u8)~TB_DEFERRED;
 	c->tickets = tickets;
 	c->pass = pass;
 	c->key = tb_key(r, c, pass);

@@ -43,8 +43,8 @@
 /* Clients that are behind and share bound CPUs halve their lags each 2^34 ns, 17 s (economy.h, tb_held). */
 #define TB_EPOCH_SHIFT 34
 
-/* Of those who have waited longest, how many are looked at. */
-#define TB_SHUT_OUT_LOOKS 8
+/* How many currencies a pick passes over at most, because their turn is another's. A power of two. */
+#define TB_PASSED_MAX 8
 
 /* What of a short-lived child's service its parent answers for, ns (economy.h, tb_returned). */
 #define TB_YOUNG_NS 50000000ull

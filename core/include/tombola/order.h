@@ -34,7 +34,6 @@ enum tb_state {
 	TB_ACTIVE = 1, /* runnable, or the currency of somebody runnable: counted in the parent's mean, unless behind */
 	TB_QUEUED = 2, /* waiting, or the currency of somebody waiting: in the parent's order */
 	TB_BEHIND = 4, /* active, but cannot use its tickets: not counted in the parent's mean */
-	TB_DEFERRED = 8, /* a currency, charged in advance until one waits in it that is not ahead of what is due inside */
 };
 
 struct tb_client {
@@ -107,7 +106,12 @@ struct tb_queue {
 	u32 waiting;
 	u32 behind; /* clients that are TB_BEHIND */
 	u32 bound_leaves; /* active leaves that may not run on all CPUs */
-	u32 deferrals; /* of the present pick */
+	/* Of the present pick: who is passed over, and where it might have run; whether the first of them is taken after all. */
+	u64 passed_mask[TB_PASSED_MAX];
+	u32 passed_over[TB_PASSED_MAX];
+	u32 passed;
+	u32 after_all;
+	u32 picked;
 	u8 epoch;   /* real time, in TB_EPOCH_SHIFT */
 	u16 bound[64]; /* how many of the bound leaves may run on each CPU */
 	u64 contested; /* CPUs on which more than one of them may run */
@@ -276,6 +280,18 @@ TB_FN u32 tb_order_remove(struct tb_queue *q, struct tb_client *owner, struct tb
 	/* What changed below the heir may have ended before it. (Asked of memory, or the verifier would mend twice.) */
 	if (c->child[0] && c->child[1])
 		tb_order_mend(q, owner, tb_at(q, heir));
+	return 0;
+}
+
+/* c, which waits, may run on other CPUs than before. Its place stays. */
+TB_FN u32 tb_order_mask(struct tb_queue *q, struct tb_client *c, u64 mask)
+{
+	c->mask = mask;
+	tb_loop(TB_HEIGHT + 1) {
+		if (!tb_order_refresh(q, c) || !c->up)
+			break;
+		c = tb_at(q, c->up);
+	}
 	return 0;
 }
 

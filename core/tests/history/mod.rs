@@ -8,8 +8,8 @@ use crate::model::Model;
 use crate::random::Random;
 use std::collections::BTreeMap;
 use tombola_core::{
-    ACTIVE, BASE, BEHIND, BEST_EFFORT, Bill, Client, DEFERRED, Economy, Kind, LIMBO, QUEUED, Rules,
-    Run, limits,
+    ACTIVE, BASE, BEHIND, BEST_EFFORT, Bill, Client, Economy, Kind, LIMBO, QUEUED, Rules, Run,
+    limits,
 };
 
 /// One step, not yet understood.
@@ -272,16 +272,11 @@ impl History {
         }
     }
 
-    fn pick(&mut self, mask: u64, held: Option<u32>) -> Option<u32> {
-        let picked = self.economy.pick(mask, held);
+    fn pick(&mut self, mask: u64) -> Option<u32> {
+        let picked = self.economy.pick(mask);
         self.picks += 1;
-        let seen = seen(&self.economy);
-        let model = self.model.pick(mask, held, picked, &seen);
-        self.model = model.unwrap_or_else(|| {
-            let deferred = |i: &&u32| seen(**i).1 & DEFERRED != 0;
-            let deferred: Vec<_> = self.model.nodes.keys().filter(deferred).collect();
-            panic!("picked {picked:?}, deferred are {deferred:?}; the model does not")
-        });
+        let model = self.model.pick(mask, picked);
+        self.model = model.unwrap_or_else(|| panic!("picked {picked:?}; the model does not"));
         picked
     }
 
@@ -368,7 +363,7 @@ impl History {
             ..r
         });
         let frozen = self.economy.frozen(r.leaf);
-        let best = self.pick(1 << cpu, (!frozen).then_some(r.leaf));
+        let best = self.pick(1 << cpu);
         assert_eq!(self.model.frozen(r.leaf), frozen, "is {} frozen?", r.leaf);
         let keeps = best.is_none_or(|best| {
             let keeps = self.economy.keeps(r.leaf, best);
@@ -415,7 +410,7 @@ impl History {
         }
         // Who has waited too long is next, the frozen too.
         let overdue = self.economy.overdue(self.now, 50_000_000, 1 << cpu);
-        let drawn = overdue.or_else(|| self.pick(1 << cpu, None));
+        let drawn = overdue.or_else(|| self.pick(1 << cpu));
         if let Some(leaf) = drawn {
             self.withdraw(leaf);
             self.start(cpu, leaf);
@@ -665,10 +660,8 @@ impl History {
             return;
         }
         let waits = self.model.waits(i);
-        let state = u8::from(n.active) * ACTIVE
-            + u8::from(waits) * QUEUED
-            + u8::from(n.behind) * BEHIND
-            + u8::from(n.deferred) * DEFERRED;
+        let state =
+            u8::from(n.active) * ACTIVE + u8::from(waits) * QUEUED + u8::from(n.behind) * BEHIND;
         assert_eq!(state, c.state, "state of {i}");
         assert!(
             state & ACTIVE != 0 || state == 0,

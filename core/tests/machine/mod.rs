@@ -416,7 +416,7 @@ impl Machine {
         let task = self.cpus[cpu].unwrap().task;
         let leaf = self.tasks[task].leaf;
         self.settle(cpu, 0);
-        let best = self.economy.pick(1 << cpu, Some(leaf));
+        let best = self.economy.pick(1 << cpu);
         if self.tasks[task].mask >> cpu & 1 == 0 {
             self.stop(cpu);
             self.dispatch(cpu);
@@ -433,7 +433,7 @@ impl Machine {
     }
 
     fn dispatch(&mut self, cpu: usize) {
-        if let Some(best) = self.economy.pick(1 << cpu, None) {
+        if let Some(best) = self.economy.pick(1 << cpu) {
             self.start(cpu, best, false);
         }
     }

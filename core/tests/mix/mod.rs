@@ -24,15 +24,17 @@ pub enum Mode {
     Sleepers,
     Changes,
     Lottery,
+    Users,
 }
 
 impl Mode {
-    pub const ALL: [Self; 5] = [
+    pub const ALL: [Self; 6] = [
         Self::Static,
         Self::Masks,
         Self::Sleepers,
         Self::Changes,
         Self::Lottery,
+        Self::Users,
     ];
 
     pub fn name(self) -> &'static str {
@@ -42,6 +44,7 @@ impl Mode {
             Self::Sleepers => "sleepers",
             Self::Changes => "changes",
             Self::Lottery => "lottery",
+            Self::Users => "users",
         }
     }
 }
@@ -95,22 +98,88 @@ fn below(random: &mut Random, n: u64) -> u64 {
 impl Mix {
     pub fn random(mode: Mode, seed: u64) -> Self {
         let mut random = Random(seed.wrapping_mul(16).wrapping_add(mode as u64));
-        let random = &mut random;
-        let cpus = log_uniform(random, 64).min(log_uniform(random, 128)) as usize;
-        // .5 to 4 ms; on many CPUs long ones only, or these economies would take most of the time.
-        let quantum_ns =
-            (MS / 2 + below(random, 8) * MS / 2).max((cpus as u64 * MS / 8).min(4 * MS));
-        let mut mix = Self {
+        match mode {
+            Mode::Users => Self::users(&mut random),
+            _ => Self::tree(mode, &mut random),
+        }
+    }
+
+    /// A machine as people share it: ten users and forty processes, a quarter of these with several threads, a quarter bound to
+    /// CPUs. As lab/tests/economies.rs plays it on the kernel.
+    fn users(random: &mut Random) -> Self {
+        let cpus = [2, 3, 4, 7][below(random, 4) as usize];
+        let mut mix = Self::new(cpus, Rules::stride(MS));
+        let users: Vec<usize> = (0..10)
+            .map(|_| {
+                let base_tickets = 100 * log_uniform(random, TICKETS_MAX / 100);
+                mix.add(Client::currency(Some(0), base_tickets as u32), false)
+            })
+            .collect();
+        let mut of = vec![Vec::new(); users.len()];
+        for process in 0..40 {
+            let first = process < users.len();
+            let user = if first {
+                process
+            } else {
+                below(random, 10) as usize
+            };
+            of[user].push((
+                log_uniform(random, TICKETS_MAX) as u32,
+                if below(random, 4) == 0 {
+                    2 + below(random, 3)
+                } else {
+                    1
+                },
+                if below(random, 4) == 0 {
+                    1 + below(random, all_cpus(cpus))
+                } else {
+                    ANYWHERE
+                },
+            ));
+        }
+        for (user, processes) in users.into_iter().zip(of) {
+            for (tickets, threads, mask) in processes {
+                if threads == 1 {
+                    mix.add(Client::leaf(user, tickets, mask), true);
+                    continue;
+                }
+                let process = mix.add(Client::currency(Some(user), tickets), false);
+                for _ in 0..threads {
+                    mix.add(Client::leaf(process, 100, mask), true);
+                }
+            }
+        }
+        mix.sleepers = vec![None; mix.clients.len()];
+        mix
+    }
+
+    fn new(cpus: usize, rules: Rules) -> Self {
+        Self {
             cpus,
-            rules: match mode {
-                Mode::Lottery => Rules::lottery(quantum_ns),
-                _ => Rules::stride(quantum_ns),
-            },
+            rules,
             clients: vec![Client::currency(None, 1)],
             is_leaf: vec![false],
             sleepers: Vec::new(),
             changes: Vec::new(),
+        }
+    }
+
+    fn add(&mut self, client: Client, is_leaf: bool) -> usize {
+        self.clients.push(client);
+        self.is_leaf.push(is_leaf);
+        self.clients.len() - 1
+    }
+
+    fn tree(mode: Mode, random: &mut Random) -> Self {
+        let cpus = log_uniform(random, 64).min(log_uniform(random, 128)) as usize;
+        // .5 to 4 ms; on many CPUs long ones only, or these economies would take most of the time.
+        let quantum_ns =
+            (MS / 2 + below(random, 8) * MS / 2).max((cpus as u64 * MS / 8).min(4 * MS));
+        let rules = match mode {
+            Mode::Lottery => Rules::lottery(quantum_ns),
+            _ => Rules::stride(quantum_ns),
         };
+        let mut mix = Self::new(cpus, rules);
         let leaves = match below(random, 2) {
             0 => 1 + below(random, 60),
             _ => 1 + below(random, 4 * cpus as u64).min(80),
@@ -119,7 +188,7 @@ impl Mix {
         mix.grow(random, 0, levels, leaves);
         mix.sleepers = vec![None; mix.clients.len()];
         match mode {
-            Mode::Static | Mode::Lottery => {}
+            Mode::Static | Mode::Lottery | Mode::Users => {}
             Mode::Masks => mix.add_masks(random),
             Mode::Sleepers => mix.add_sleepers(random),
             Mode::Changes => mix.add_changes(random),
@@ -151,12 +220,10 @@ impl Mix {
                 (_, false) => log_uniform(random, TICKETS_MAX / 10u64.pow(u32::from(rich > 0))),
             } as u32;
             let single = part == 1 && (levels == 1 || (parent != 0 && below(random, 2) == 0));
-            self.is_leaf.push(single);
             if single {
-                self.clients.push(Client::leaf(parent, tickets, ANYWHERE));
+                self.add(Client::leaf(parent, tickets, ANYWHERE), true);
             } else {
-                let currency = self.clients.len();
-                self.clients.push(Client::currency(Some(parent), tickets));
+                let currency = self.add(Client::currency(Some(parent), tickets), false);
                 self.grow(random, currency, levels.max(2) - 1, part);
             }
         }

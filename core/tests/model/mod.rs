@@ -10,7 +10,7 @@
 
 use std::collections::BTreeMap;
 use tombola_core::{
-    BASE, BEHIND, BEST_EFFORT, Bill, DEFERRED, Kind, LIMBO, Rules, Run, draw_exp, limits, mix,
+    BASE, BEHIND, BEST_EFFORT, Bill, Kind, LIMBO, Rules, Run, draw_exp, limits, mix,
 };
 
 /// A client, as simple as it can be.
@@ -23,8 +23,6 @@ pub struct Node {
     pub active: bool,
     /// Cannot use its tickets, and does not count in the mean.
     pub behind: bool,
-    /// Its pass holds a deferral.
-    pub deferred: bool,
     /// The CPUs of a leaf, or of all who wait in a currency; of one where nobody does, what that was last.
     pub mask: u64,
     /// Of a waiting leaf: since when.
@@ -59,11 +57,11 @@ pub struct Tally {
     pub forgiven: u64,
     pub halved: u64,
     pub joined_behind: u64,
-    pub deferred: u64,
-    pub shut_out: u64,
+    pub passed_over: u64,
+    pub after_all: u64,
+    pub out_of_turn: u64,
     pub kept_behind: u64,
     pub uncredited: u64,
-    pub came_due: u64,
 }
 
 impl Tally {
@@ -76,11 +74,11 @@ impl Tally {
             &mut self.forgiven,
             &mut self.halved,
             &mut self.joined_behind,
-            &mut self.deferred,
-            &mut self.shut_out,
+            &mut self.passed_over,
+            &mut self.after_all,
+            &mut self.out_of_turn,
             &mut self.kept_behind,
             &mut self.uncredited,
-            &mut self.came_due,
         ]
     }
 
@@ -123,11 +121,9 @@ impl Choice {
 }
 
 /// What a pick is for, and what came of it.
-struct Outcome<'a> {
+struct Outcome {
     mask: u64,
-    held: Option<u32>,
     picked: Option<u32>,
-    seen: Seen<'a>,
 }
 
 #[derive(Clone)]
@@ -186,7 +182,6 @@ impl Model {
             pass,
             active: false,
             behind: false,
-            deferred: false,
             mask: 0,
             waits: None,
             moving: false,
@@ -358,14 +353,6 @@ impl Model {
         scaled(self.rules.behind_ns / 4, self.at(i).tickets)
     }
 
-    fn deferral(&self, i: u32) -> i128 {
-        if self.at(i).deferred {
-            self.slack(i)
-        } else {
-            0
-        }
-    }
-
     /// What C keeps in `level`.
     pub fn level(&self, i: u32) -> i128 {
         let n = self.at(i);
@@ -381,7 +368,7 @@ impl Model {
     fn entries(&self, parent: u32, mask: u64) -> Vec<i128> {
         let vnow = self.vnow(parent);
         let on = |cpu: u32| -> Vec<Option<i128>> {
-            let choices = self.choice(parent, 1 << cpu).legal();
+            let choices = self.choice(parent, &[], 1 << cpu).legal();
             let place = |k: Option<u32>| Some(self.at(k?)).filter(|n| n.behind).map(|n| n.pass);
             choices.into_iter().map(place).collect()
         };
@@ -452,7 +439,7 @@ impl Model {
             }
             let parent = self.at(k).parent;
             let vnow = self.vnow(parent);
-            let pass = self.at(k).pass - self.deferral(k);
+            let pass = self.at(k).pass;
             let furthest = scaled(self.rules.lag_ns, self.at(k).tickets);
             let lag = (vnow - pass).clamp(0, furthest);
             let n = self.node(k);
@@ -460,7 +447,6 @@ impl Model {
             n.pass = pass;
             n.active = false;
             n.behind = false;
-            n.deferred = false;
             if self.weight(parent) == 0 {
                 self.node(parent).idle_vnow = vnow;
             }
@@ -500,13 +486,6 @@ impl Model {
         let line = self.line(i);
         self.change_waiting(&line, |m| m.node(i).waits = Some(now));
         self.waiting.push(i);
-        for &k in &line[1..] {
-            if self.at(k).deferred && self.somebody_is_due(k) {
-                self.set_pass(k, self.at(k).pass - self.deferral(k));
-                self.node(k).deferred = false;
-                self.tally.came_due += 1;
-            }
-        }
     }
 
     pub fn withdraw(&mut self, i: u32) {
@@ -521,10 +500,6 @@ impl Model {
             let active = self.active(parent);
             let alone = active == 1 && self.weight(parent) > 0;
             let mut pass = self.at(k).pass;
-            if self.at(k).deferred && self.somebody_is_due(k) {
-                pass -= self.deferral(k);
-                self.node(k).deferred = false;
-            }
             if bill.used_ns > 0 {
                 let draw = match self.rules.lottery {
                     1 if active > 1 => i128::from(draw_exp(mix(bill.seed, parent))),
@@ -633,13 +608,12 @@ impl Model {
         if bound { pass.max(nearest) } else { pass }
     }
 
-    pub fn choice(&self, owner: u32, mask: u64) -> Choice {
+    /// Those in `passed` may not run on `mask`.
+    fn choice(&self, owner: u32, passed: &[u32], mask: u64) -> Choice {
         let vnow = self.vnow(owner);
         let waiting = self.waiting_in(owner);
-        let allowed = waiting
-            .iter()
-            .copied()
-            .filter(|&k| self.at(k).mask & mask != 0);
+        let may_run = |k: &u32| self.at(*k).mask & mask != 0 && !passed.contains(k);
+        let allowed = waiting.iter().copied().filter(may_run);
         let eligible = allowed
             .clone()
             .filter(|&k| self.rules.lottery == 1 || self.at(k).pass <= vnow);
@@ -647,90 +621,82 @@ impl Model {
         Choice {
             ideal: eligible.min_by_key(order),
             earliest: allowed.min_by_key(order),
-            bound: waiting.iter().any(|&k| self.at(k).mask & mask == 0),
+            bound: waiting.iter().any(|k| !may_run(k)),
         }
     }
 
-    /// The pick, with its deferrals. None if no legal outcome is what was seen.
-    pub fn pick(
+    /// The pick. None if no legal outcome is what was seen.
+    pub fn pick(&self, mask: u64, picked: Option<u32>) -> Option<Self> {
+        self.descend(BASE, &[], false, &Outcome { mask, picked })
+    }
+
+    /// `passed` are those that this pick has passed over; `after_all` is the first of them looked at all the same.
+    fn descend(
         &self,
-        mask: u64,
-        held: Option<u32>,
-        picked: Option<u32>,
-        seen: Seen,
+        owner: u32,
+        passed: &[u32],
+        after_all: bool,
+        outcome: &Outcome,
     ) -> Option<Self> {
-        let oldest = self.waiting.iter().take(limits::SHUT_OUT_LOOKS as usize);
-        let shut_out = |&&k: &&u32| self.at(k).mask & mask != 0 && self.is_shut_out(k);
-        if let Some(&k) = oldest.into_iter().find(shut_out) {
-            let mut model = self.clone();
-            model.tally.shut_out += 1;
-            return (picked == Some(k)).then_some(model);
-        }
-        let outcome = Outcome {
-            mask,
-            held,
-            picked,
-            seen,
-        };
-        self.descend(BASE, 0, &outcome)
-    }
-
-    fn descend(&self, owner: u32, deferrals: u32, outcome: &Outcome) -> Option<Self> {
-        let choice = self.choice(owner, outcome.mask);
+        let choice = self.choice(owner, passed, outcome.mask);
+        let room = owner != BASE && passed.len() < limits::PASSED_MAX as usize;
         for next in choice.legal() {
-            let beyond = next.is_some_and(|k| self.at(k).pass > self.vnow(owner));
-            let deferrable = || self.deferrable(owner, outcome.held);
-            let may_defer = deferrals < limits::DEFERRALS_MAX && self.weight(owner) > 0 && beyond;
-            let found = match (may_defer.then(deferrable).flatten(), next) {
-                (Some(k), _) => {
-                    let mut model = self.clone();
-                    model.set_pass(k, self.at(k).pass + self.slack(k));
-                    model.node(k).deferred = true;
-                    model.tally.deferred += 1;
-                    model.descend(BASE, deferrals + 1, outcome)
+            let ahead_by = |ns: u64| next.is_some_and(|k| self.is_ahead(owner, k, ns));
+            let is_others = next.is_none() || (ahead_by(0) && !self.waits_alone(owner));
+            let is_far = next.is_none() || ahead_by(6 * self.rules.quantum_ns);
+            let mut rule = Tally::default();
+            let found = match (next, passed.first()) {
+                _ if is_others && room && !after_all => {
+                    rule.passed_over = 1;
+                    self.descend(BASE, &[passed, &[owner]].concat(), false, outcome)
                 }
-                (None, Some(k)) if self.at(k).kind != Kind::Thread => {
-                    self.descend(k, deferrals, outcome)
+                (_, Some(&first)) if is_far && !after_all => {
+                    rule.after_all = 1;
+                    self.descend(first, passed, true, outcome)
                 }
-                _ => {
-                    (next == outcome.picked && self.deferred_as(outcome.seen)).then(|| self.clone())
+                (Some(k), _) if self.at(k).kind != Kind::Thread => {
+                    self.descend(k, passed, after_all, outcome)
                 }
+                _ => (next == outcome.picked).then(|| self.clone()),
             };
             if let Some(mut model) = found {
-                model.tally.gave_up += u64::from(next != choice.ideal.or(choice.earliest));
+                rule.gave_up = u64::from(next != choice.ideal.or(choice.earliest));
+                model.tally += rule;
                 return Some(model);
             }
         }
         None
     }
 
-    fn deferred_as(&self, seen: Seen) -> bool {
-        let same = |(&k, n): (&u32, &Node)| n.deferred == (seen(k).1 & DEFERRED != 0);
-        self.nodes.iter().all(same)
+    fn is_ahead(&self, owner: u32, i: u32, by_ns: u64) -> bool {
+        let n = self.at(i);
+        self.weight(owner) > 0 && n.pass > self.vnow(owner) + scaled(by_ns, n.tickets)
     }
 
-    /// Of a currency and those that it is in, up to `held`'s, the first that waits beside another; if it is not deferred yet.
-    fn deferrable(&self, mut i: u32, held: Option<u32>) -> Option<u32> {
+    /// Is it the only one that waits in its currency, and that one in its own, up to base?
+    fn waits_alone(&self, mut i: u32) -> bool {
         while i != BASE && self.waiting_in(self.at(i).parent) == [i] {
             i = self.at(i).parent;
         }
-        let holds = held.is_some_and(|h| self.line(h).contains(&i));
-        (i != BASE && !self.at(i).deferred && !holds).then_some(i)
+        i == BASE
     }
 
     fn slack_limit(&self, i: u32) -> i128 {
         self.vnow_of(i) + self.slack(i)
     }
 
-    /// A leaf bound to CPUs: owed much at some level, ahead at none. The frozen are shut out from nothing.
-    fn is_shut_out(&self, leaf: u32) -> bool {
-        let line = self.line(leaf);
-        let behind_ns = self.rules.behind_ns;
-        let late =
-            |&k: &u32| self.at(k).pass < self.vnow_of(k) - scaled(behind_ns, self.at(k).tickets);
-        let ahead = |&k: &u32| self.settled(k) > self.slack_limit(k);
-        let bound = self.at(leaf).mask != u64::MAX;
-        bound && !self.frozen(leaf) && line.iter().any(late) && !line.iter().any(ahead)
+    fn is_anybody_bound(&self) -> bool {
+        let mut leaves = self.nodes.values().filter(|n| n.kind == Kind::Thread);
+        leaves.any(|n| n.active && n.mask != u64::MAX)
+    }
+
+    /// Of a leaf that runs: is it, or a currency of its below `top`, ahead inside one in which somebody who is due waits?
+    fn is_out_of_turn(&self, leaf: u32, top: u32) -> bool {
+        let below = self.line(leaf).into_iter().take_while(|&k| k != top);
+        let mut out = below.filter(|&k| {
+            self.settled(k) > self.vnow_of(k) && self.somebody_is_due(self.at(k).parent)
+        });
+        self.is_anybody_bound() && out.next().is_some()
     }
 
     /// Is it behind, or a currency of its up to `top`?
@@ -780,7 +746,8 @@ impl Model {
             self.tally.kept_behind += 1;
             return self.settled(h) <= self.slack_limit(h);
         }
-        if self.is_shut_out(best) {
+        if self.is_out_of_turn(held, h) {
+            self.tally.out_of_turn += 1;
             return false;
         }
         let vnow = self.vnow(self.at(h).parent);
@@ -836,7 +803,7 @@ impl Model {
     pub fn set_tickets(&mut self, i: u32, tickets: u32) {
         let n = self.at(i);
         let (vnow, new, lag_ns) = (self.vnow_of(i), i128::from(tickets), self.rules.lag_ns);
-        let (pass, old) = (n.pass - self.deferral(i), n.tickets);
+        let (pass, old) = (n.pass, n.tickets);
         let far = if self.waits(i) {
             n.waits_from
         } else {
@@ -846,7 +813,6 @@ impl Model {
         let lag = self.bounded(i, pass, vnow, i128::from(lag_ns), lag_ns) - vnow;
         let pass = vnow + lag * n.tickets / new;
         self.node(i).tickets = new;
-        self.node(i).deferred = false;
         self.node(i).pass = pass;
         self.arrive(i);
         // What its distance had grown by stays, too, in service.

@@ -87,7 +87,7 @@ __noinline u64 step_draw(u32 queue, u32 held, u64 now, u64 mask)
 	if (best)
 		flags = DRAW_OVERDUE | (tb_frozen(&rq->economy, best) ? DRAW_FROZEN : 0);
 	else
-		best = tb_pick(&rq->economy, RULES, mask, held);
+		best = tb_pick(&rq->economy, RULES, mask);
 	if (held && (!best || (!flags && tb_keeps(&rq->economy, RULES, held, best))))
 		best = held;
 	else
@@ -143,7 +143,7 @@ static __always_inline u32 is_best(struct tb_queue *q, u32 leaf, u64 mask, u64 n
 
 	if (tb_at(q, TB_LIMBO)->active || tb_overdue(q, now, tombola_config.patience_ns, mask))
 		return 0;
-	best = q->waiting ? tb_pick(q, RULES, mask, leaf) : TB_NONE;
+	best = q->waiting ? tb_pick(q, RULES, mask) : TB_NONE;
 	return !best || tb_keeps(q, RULES, leaf, best);
 }
 

@@ -323,7 +323,7 @@ impl RunQueue {
     /// What a worker is to do next. Each chunk must be settled.
     pub fn pick(&mut self) -> Option<Chunk> {
         let (id, waiter) = if self.order.is_proportional() {
-            let waiter = self.by_leaf[self.economy.pick(1, None)? as usize];
+            let waiter = self.by_leaf[self.economy.pick(1)? as usize];
             let job = self.waiters[waiter].job;
             (job.expect("who is picked waits"), waiter)
         } else {
