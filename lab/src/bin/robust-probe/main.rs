@@ -47,9 +47,14 @@ impl Steps {
             .collect()
     }
 
-    /// Waits until everybody has taken a step from now on; `check` meanwhile.
-    fn everybody_gets_on(&self, check: impl Fn() -> io::Result<()>) -> io::Result<()> {
+    /// Calls `begin`, then waits until everybody has taken a step since; `check` meanwhile.
+    fn everybody_gets_on(
+        &self,
+        begin: impl FnOnce(),
+        check: impl Fn() -> io::Result<()>,
+    ) -> io::Result<()> {
         let (before, began) = (self.read(), Instant::now());
+        begin();
         loop {
             let stuck = before
                 .iter()
@@ -60,6 +65,7 @@ impl Steps {
                 return Ok(());
             }
             if began.elapsed() > PATIENCE {
+                dump_threads();
                 return Err(io::Error::other(format!(
                     "{stuck} of {} processes take no step any more",
                     before.len()
@@ -68,6 +74,13 @@ impl Steps {
             check()?;
             std::thread::sleep(Duration::from_millis(10));
         }
+    }
+}
+
+/// Has the kernel write what it knows of each thread and CPU into its trace, which robust.sh prints. SysRq-D, as by hand.
+fn dump_threads() {
+    if let Err(error) = std::fs::write("/proc/sysrq-trigger", "D") {
+        println!("robust-probe: no dump: {error}");
     }
 }
 

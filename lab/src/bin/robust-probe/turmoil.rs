@@ -2,17 +2,17 @@
 //!
 //! Each worker forks, starts threads, kills, stops, executes, changes users, CPUs, classes, nice values and tickets, of
 //! itself and of its children, at random; CPUs are switched off and on beneath them. Meanwhile the driver looks whether the
-//! kernel still has the scheduler. In the end every worker must take one more step: a thread that was lost less than the
-//! watchdog's time ago would not.
+//! kernel still has the scheduler. In the end every worker finishes its step and exits: one that waits for a thread that was
+//! lost less than the watchdog's time ago would not.
 
 use crate::{PRIORITY, Steps, reap, scheduler_state};
 use std::fs;
 use std::io;
 use std::process::{Command, Stdio};
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::thread;
 use std::time::{Duration, Instant};
-use tombola_lab::bench::guest::{become_real_time, spawn};
+use tombola_lab::bench::guest::{become_real_time, shared_counters, spawn};
 
 /// Everything that processes can do to a scheduler
 #[derive(clap::Args)]
@@ -32,7 +32,10 @@ const UIDS: u64 = 20;
 
 pub fn run(args: &Args) -> io::Result<()> {
     let steps = Steps::of(args.workers as usize)?;
-    let crew = Crew::start(steps.0)?;
+    let [over] = shared_counters(1)? else {
+        unreachable!("one was asked for");
+    };
+    let crew = Crew::start(steps.0, over)?;
     become_real_time(PRIORITY)?;
     let (began, mut round) = (Instant::now(), 0);
     while began.elapsed() < Duration::from_secs(args.seconds) {
@@ -45,7 +48,11 @@ pub fn run(args: &Args) -> io::Result<()> {
     for cpu in 1..=args.hotplug {
         switch_cpu(cpu, true);
     }
-    steps.everybody_gets_on(still_scheduled)?;
+    /*
+     * Who has finished leaves its CPU time to the others. While all went on, a step took as long as its poorest process took
+     * to start: 100 tickets beside forty workers of up to 10,000 each need minutes for half a second of CPU time.
+     */
+    steps.everybody_gets_on(|| over.store(1, Relaxed), still_scheduled)?;
     crew.end();
     let total: u64 = steps.read().iter().sum();
     println!(
@@ -83,14 +90,14 @@ struct Crew {
 }
 
 impl Crew {
-    fn start(steps: &'static [AtomicU64]) -> io::Result<Self> {
+    fn start(steps: &'static [AtomicU64], over: &'static AtomicU64) -> io::Result<Self> {
         // Whoever loses its parent becomes ours, so that nobody is left when we end.
         unsafe { libc::prctl(libc::PR_SET_CHILD_SUBREAPER, 1) };
         let mut group = 0;
         for (number, steps) in steps.iter().enumerate() {
             let pid = spawn(|| {
                 unsafe { libc::setpgid(0, group) };
-                Worker::new(number as u64).work(steps)
+                Worker::new(number as u64).work(steps, over);
             })?;
             if group == 0 {
                 group = pid;
@@ -173,12 +180,14 @@ impl Worker {
         (self.random >> 16) % bound
     }
 
-    fn work(mut self, steps: &AtomicU64) {
-        loop {
+    fn work(mut self, steps: &AtomicU64, over: &AtomicU64) {
+        while over.load(Relaxed) == 0 {
             self.step();
-            steps.fetch_add(1, Ordering::Relaxed);
+            steps.fetch_add(1, Relaxed);
             reap();
         }
+        // Whatever was counted before it was over, this one comes after.
+        steps.fetch_add(1, Relaxed);
     }
 
     fn step(&mut self) {
