@@ -162,11 +162,13 @@ fn draw_ratios(
         + 0.2;
     let count = ratios.names.len();
     let row = |number: usize| (count - number) as f64 - 0.5;
+    // Room for the legend, where no dot is.
+    let bottom = -(ratios.dots.len() as f64) - 1.0;
     let mut chart = ChartBuilder::on(area)
         .caption(&ratios.title, ("sans-serif", 16))
         .margin(8)
         .x_label_area_size(36)
-        .build_cartesian_2d(low..high, 0.0..count as f64)?;
+        .build_cartesian_2d(low..high, bottom..count as f64)?;
     chart
         .configure_mesh()
         .disable_y_mesh()
