@@ -47,14 +47,13 @@ impl Steps {
             .collect()
     }
 
-    /// Calls `begin`, then waits until everybody has taken a step since; `check` meanwhile.
+    /// Waits until everybody has taken a step more than `before`; `check` meanwhile.
     fn everybody_gets_on(
         &self,
-        begin: impl FnOnce(),
+        before: &[u64],
         check: impl Fn() -> io::Result<()>,
     ) -> io::Result<()> {
-        let (before, began) = (self.read(), Instant::now());
-        begin();
+        let began = Instant::now();
         loop {
             let stuck = before
                 .iter()

@@ -35,7 +35,7 @@ pub fn run(args: &Args) -> io::Result<()> {
         })?);
     }
     become_real_time(PRIORITY)?;
-    let all_get_on = || steps.everybody_gets_on(|| (), || everybody_is_there(&pids));
+    let all_get_on = || steps.everybody_gets_on(&steps.read(), || everybody_is_there(&pids));
     all_get_on()?;
     for cycle in 0..args.cycles {
         let mut scheduler = start()?;
