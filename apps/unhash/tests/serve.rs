@@ -674,7 +674,7 @@ fn bad_options_are_refused_with_what_is_wrong() {
         (2, "load --start 18446744073709551615", "goes beyond 2^64"),
         (
             1,
-            "load 127.0.0.1:1 --settings initial --delay 0",
+            "load 127.0.0.1:1 --settings initial --delay 60000000",
             "is `unhash serve` running at 127.0.0.1:1?",
         ),
         (2, "simulate --rate 0", "0.001 to 1000000"),

@@ -5,10 +5,10 @@ use super::values::seconds;
 use crate::load::{self, Pace, Report};
 use crate::say::{say, say_json, warn};
 use crate::stream::{Glibc, Secret};
-use anyhow::{Result, ensure};
+use anyhow::{Context, Result, ensure};
 use clap::Args;
 use std::io::{self, IsTerminal};
-use std::net::SocketAddr;
+use std::net::{SocketAddr, TcpStream};
 use std::process::ExitCode;
 use std::time::Duration;
 use tokio::runtime::Builder as Runtime;
@@ -43,6 +43,11 @@ impl Load {
             None => self.stream.requests(&settings, &mut Secret::fresh()),
         };
         let _ = rlimit::increase_nofile_limit(u64::MAX);
+        // Rather than after the last of many requests.
+        TcpStream::connect_timeout(&self.server, self.patience).with_context(|| {
+            let server = self.server;
+            format!("cannot connect to {server}; is `unhash serve` running at {server}?")
+        })?;
         let pace = Pace {
             delay: Duration::from_micros(settings.delay_us),
             patience: self.patience,
