@@ -1,6 +1,7 @@
 //! What can go wrong, each with its fact, its likely cause and the next step.
 
 use crate::abi::{CURRENCIES_MAX, NESTED_MAX, PIN_CALL};
+use crate::sched_ext::KERNEL_MIN;
 use nix::errno::Errno;
 
 fn rather(left: u64) -> String {
@@ -22,10 +23,10 @@ pub type Result<T> = std::result::Result<T, Error>;
 pub enum Error {
     #[error(
         "this kernel has no sched_ext: /sys/kernel/sched_ext is missing\n  \
-         cause: it is older than 6.12, or built without CONFIG_SCHED_CLASS_EXT\n  \
-         next:  boot a kernel that has it, or try Tombola in a virtual machine: tombola lab --help"
+         cause: {cause}\n  \
+         next:  {next}, or try Tombola in a virtual machine: tombola lab --help"
     )]
-    NoSchedExt,
+    NoSchedExt { cause: String, next: String },
 
     #[error(
         "Tombola is not running: {found}\n  \
@@ -254,7 +255,7 @@ pub enum Error {
 
     #[error(
         "the kernel did not take the scheduler while {doing}: {error}{log}\n  \
-         cause: a kernel that Tombola does not know (it needs 6.12 or newer), or one that restricts BPF (lockdown)\n  \
+         cause: a kernel that Tombola does not know (it needs {KERNEL_MIN} or newer), or one that restricts BPF (lockdown)\n  \
          next:  report it with the lines above and the output of uname -r"
     )]
     Refused {

@@ -1,10 +1,16 @@
 //! What the kernel says about sched_ext, in /sys/kernel/sched_ext.
 
 use crate::{Error, Result};
+use nix::sys::utsname::uname;
 use std::fs;
 use std::path::Path;
 
 const DIR: &str = "/sys/kernel/sched_ext";
+const OPTION: &str = "CONFIG_SCHED_CLASS_EXT";
+const CAME_WITH: (u32, u32) = (6, 12);
+
+/// The oldest kernel on which Tombola is tested; on those before it, the verifier gives up.
+pub const KERNEL_MIN: &str = "6.16";
 
 /// The scheduler's own name there (`tombola_ops.name` in bpf/main.bpf.c).
 pub const NAME: &str = "tombola";
@@ -29,11 +35,56 @@ impl State {
 
 /// Fails if the kernel has no sched_ext.
 pub fn state() -> Result<State> {
-    let state = read("state").ok_or(Error::NoSchedExt)?;
+    let state = read("state").ok_or_else(absent)?;
     Ok(State {
         scheduler: read("root/ops").filter(|_| state != "disabled"),
         state,
     })
+}
+
+fn absent() -> Error {
+    let release = uname().map_or(String::new(), |uname| {
+        uname.release().to_string_lossy().into_owned()
+    });
+    let (cause, next) = why_absent(&release, config(&release).as_deref());
+    Error::NoSchedExt { cause, next }
+}
+
+/// Of a kernel that has none: why, and what to do. `config` is what it was built with, if that can be found.
+fn why_absent(release: &str, config: Option<&str>) -> (String, String) {
+    let boot = format!("boot Linux {KERNEL_MIN} or newer with {OPTION}=y");
+    let is = |set: &str| config.is_some_and(|config| config.lines().any(|line| line == set));
+    let cause = match version(release) {
+        Some(version) if version < CAME_WITH => {
+            format!("this is Linux {release}, and sched_ext came with 6.12")
+        }
+        _ if is(&format!("{OPTION}=y")) => {
+            let cause = format!(
+                "Linux {release} has it, but /sys is not its whole sysfs: in a container, or not mounted"
+            );
+            return (cause, "run it outside the container".into());
+        }
+        _ if config.is_some() => format!("Linux {release} was built without {OPTION}"),
+        _ => format!(
+            "Linux {release} was built without {OPTION}, or /sys is not mounted; its configuration is not to be found"
+        ),
+    };
+    (cause, boot)
+}
+
+fn version(release: &str) -> Option<(u32, u32)> {
+    let mut numbers = release.split(|c: char| !c.is_ascii_digit());
+    Some((numbers.next()?.parse().ok()?, numbers.next()?.parse().ok()?))
+}
+
+/// Where distributions put it; /proc/config.gz is packed, and rare.
+fn config(release: &str) -> Option<String> {
+    [
+        format!("/boot/config-{release}"),
+        format!("/lib/modules/{release}/config"),
+    ]
+    .iter()
+    .find_map(|path| fs::read_to_string(path).ok())
 }
 
 /// Why nobody answers, for a program that found no scheduler.
@@ -62,4 +113,38 @@ pub fn online_cpus() -> u32 {
     // SAFETY: a question without arguments in memory.
     let cpus = unsafe { libc::sysconf(libc::_SC_NPROCESSORS_ONLN) };
     u32::try_from(cpus).unwrap_or(1).max(1)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_kernel_without_sched_ext_is_told_why() {
+        let off = "CONFIG_A=y\n# CONFIG_SCHED_CLASS_EXT is not set\n";
+        for (release, config, words) in [
+            ("6.1.0-18-amd64", None, "sched_ext came with 6.12"),
+            (
+                "6.18.15",
+                Some(off),
+                "6.18.15 was built without CONFIG_SCHED_CLASS_EXT",
+            ),
+            (
+                "7.3.4+deb13",
+                Some("CONFIG_SCHED_CLASS_EXT=y\n"),
+                "in a container",
+            ),
+            ("7.3.4", None, "configuration is not to be found"),
+            ("", None, "configuration is not to be found"),
+        ] {
+            let (cause, _) = why_absent(release, config);
+            assert!(cause.contains(words), "{release}: {cause}");
+        }
+    }
+
+    #[test]
+    fn the_readme_says_which_kernel_is_needed() {
+        let readme = include_str!("../../../README.md");
+        assert!(readme.contains(&format!("Linux {KERNEL_MIN} or newer")));
+    }
 }
