@@ -3,6 +3,8 @@
 use nix::unistd::{Uid, User};
 use std::collections::HashMap;
 
+pub const ROOT: u32 = 0;
+
 /// For the argument parser: a login name or a uid.
 pub fn uid(text: &str) -> Result<u32, String> {
     if let Ok(Some(user)) = User::from_name(text) {
@@ -36,12 +38,9 @@ impl Names {
     }
 }
 
-/// What the kernel calls a process, at most 15 bytes; empty if it has gone.
+/// What the kernel calls a process, printable; empty if it has gone.
 pub fn process(pid: u32) -> String {
-    std::fs::read_to_string(format!("/proc/{pid}/comm"))
-        .unwrap_or_default()
-        .trim_end()
-        .to_owned()
+    tombola_kernel::process_name(pid).unwrap_or_default()
 }
 
 #[cfg(test)]

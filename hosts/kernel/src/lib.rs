@@ -19,7 +19,7 @@ pub mod scheduler;
 pub mod trace;
 
 pub use error::{Error, Result};
-pub use place::{daemon_pid, user_name};
+pub use place::{daemon_pid, process_name, user_name};
 
 // Generated: names that are not Rust's, parts that are not needed.
 #[allow(dead_code, unused_imports, clippy::all)]

@@ -21,7 +21,7 @@ use nix::unistd::{Uid, User};
 use std::fs::{self, File, OpenOptions, Permissions};
 use std::io::{self, Write};
 use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 const PID_FILE: &str = "/run/tombola/pid";
 const TRACE_LOCK: &str = "/run/tombola/trace.lock";
@@ -178,9 +178,23 @@ pub fn user_name(uid: u32) -> String {
     }
 }
 
-pub(crate) fn process_name(pid: u32) -> Option<String> {
-    let name = fs::read_to_string(Path::new("/proc").join(pid.to_string()).join("comm")).ok()?;
-    Some(name.trim_end().to_owned())
+/// What the kernel calls a process, at most 15 bytes; none if it has gone. Processes choose their names themselves, and may
+/// choose one that a terminal takes for a command: what is not printable is escaped.
+pub fn process_name(pid: u32) -> Option<String> {
+    let name = fs::read(format!("/proc/{pid}/comm")).ok()?;
+    let name = String::from_utf8_lossy(&name);
+    Some(printable(name.strip_suffix('\n').unwrap_or(&name)))
+}
+
+fn printable(text: &str) -> String {
+    let mut printable = String::new();
+    for c in text.chars() {
+        match c {
+            '\'' | '"' => printable.push(c),
+            _ => printable.extend(c.escape_debug()),
+        }
+    }
+    printable
 }
 
 pub(crate) fn process_owner(pid: u32) -> Option<u32> {
