@@ -51,6 +51,24 @@ fn a_good_file_is_told_in_short() {
         path.display()
     );
     assert_eq!(String::from_utf8_lossy(&output.stdout), expected);
+    let risk = String::from_utf8_lossy(&output.stderr);
+    assert!(
+        risk.contains("program = \"mpv\" holds for any user's file of that name"),
+        "{risk}"
+    );
+}
+
+#[test]
+fn a_path_is_no_risk() {
+    let path = file(
+        "path.toml",
+        b"[[reserve]]\nprogram = '/usr/bin/mpv'\nshare = '30%'\n",
+    );
+    let output = check(&[&path]);
+    assert!(
+        output.status.success() && output.stderr.is_empty(),
+        "{output:?}"
+    );
 }
 
 #[test]
@@ -62,7 +80,7 @@ fn a_bad_file_is_refused_with_all_its_faults() {
         &[
             &format!("{named}:1:9: floor is a whole number"),
             &format!("\n{named}:3:1: no user is called \"no-such-user\""),
-            &format!("tombola: {named}: 2 faults; nothing was changed"),
+            &format!("tombola: {named}: 2 faults\n"),
         ],
     );
 }
@@ -72,7 +90,7 @@ fn a_file_that_cannot_be_read_is_refused_with_the_reason() {
     let folder = Path::new(env!("CARGO_TARGET_TMPDIR"));
     assert_refused(
         &folder.join("no-such-file"),
-        &["there is no such file", "1 fault;"],
+        &["there is no such file", "1 fault\n"],
     );
     assert_refused(folder, &["cannot be read: Is a directory"]);
     let path = file("latin-1.toml", b"# \xef\xbf\xbd\n# caf\xe9\n");

@@ -9,6 +9,7 @@ mod base;
 mod reserve;
 mod who;
 
+use crate::names::ROOT;
 use crate::rules::{self, DEFAULT_FILE, Faults, Rules};
 use base::{Base, Store};
 use reserve::Reservations;
@@ -30,8 +31,6 @@ const COST: u32 = 100;
 /// Of users who are named but were not seen yet, so many are set in advance; a group may have more members than there is room
 /// for. The others get theirs at the first look after they have come.
 const IN_ADVANCE: usize = 1024;
-
-const ROOT: u32 = 0;
 
 /// The file of rules.
 #[derive(Clone, Debug)]

@@ -10,6 +10,7 @@
 
 use super::warn;
 use super::who::{Finder, currency_name};
+use crate::names::ROOT;
 use crate::rules::{Reserve, What};
 use crate::watch::{Under, processes};
 use std::collections::{BTreeMap, BTreeSet};
@@ -20,7 +21,6 @@ use tombola_kernel::currencies::Currency;
 use tombola_kernel::{Error, Result};
 
 const CGROUPS: &str = "/sys/fs/cgroup";
-const ROOT: u32 = 0;
 
 /// Processes may fork while they are led out.
 const TRIES: u32 = 10;
@@ -35,7 +35,7 @@ pub struct Reservations {
 impl Reservations {
     pub fn new() -> Self {
         Self {
-            finder: Finder::new(Path::new(CGROUPS)),
+            finder: Finder::new(Path::new(CGROUPS), ROOT),
             held: BTreeMap::new(),
             refused: BTreeSet::new(),
         }

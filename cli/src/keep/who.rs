@@ -1,9 +1,11 @@
 //! Whom the rules' reservations are for: which processes, and what their currency is called.
 
 use crate::currency::is_of_name;
+use crate::names::ROOT;
 use crate::rules::{Reserve, What};
 use std::collections::{BTreeMap, BTreeSet};
-use std::fs;
+use std::fs::{self, Metadata};
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use tombola_kernel::abi::NAME;
 
@@ -36,8 +38,12 @@ fn fingerprint(text: &str) -> u32 {
     })
 }
 
-/// Which rule is for a program: that for its path before that for its name.
-pub fn program<'a>(rules: &'a [Reserve], path: &str) -> Option<&'a What> {
+/// Which rule is for a program: that for its path, if the file is the one there, before that for its name.
+pub fn program<'a>(
+    rules: &'a [Reserve],
+    path: &str,
+    is_file_at: impl Fn(&str) -> bool,
+) -> Option<&'a What> {
     let path = path.strip_suffix(DELETED).unwrap_or(path);
     let name = path.rsplit('/').next().unwrap_or(path);
     let is_for = |wanted: &str| {
@@ -46,7 +52,19 @@ pub fn program<'a>(rules: &'a [Reserve], path: &str) -> Option<&'a What> {
             .map(|rule| &rule.what)
             .find(|what| matches!(what, What::Program(program) if program == wanted))
     };
-    is_for(path).or_else(|| is_for(name))
+    is_for(path)
+        .filter(|_| is_file_at(path))
+        .or_else(|| is_for(name))
+}
+
+/// Does a process execute the file that is at a path here? In a mount namespace of one's own any file can be at any path. One
+/// that was replaced meanwhile, as upgrades do it, cannot be compared; then it must be root's.
+fn executes(pid: u32, path: &str) -> bool {
+    let Ok(own) = fs::metadata(format!("/proc/{pid}/exe")) else {
+        return false;
+    };
+    let is_same = |there: Metadata| (own.dev(), own.ino()) == (there.dev(), there.ino());
+    fs::metadata(path).is_ok_and(is_same) || (own.nlink() == 0 && own.uid() == ROOT)
 }
 
 /// Whose processes are to have which reservation. What was found is kept, for looking is not free.
@@ -54,11 +72,14 @@ pub struct Finder {
     cgroups: PathBuf,
     units: BTreeMap<String, PathBuf>,
     looks: u64,
+    /// Who may name units. In a cgroup that was given to a user, that one makes others, and names them as he likes.
+    owner: u32,
 }
 
 impl Finder {
-    pub fn new(cgroups: &Path) -> Self {
+    pub fn new(cgroups: &Path, owner: u32) -> Self {
         Self {
+            owner,
             cgroups: cgroups.to_owned(),
             units: BTreeMap::new(),
             looks: 0,
@@ -75,7 +96,10 @@ impl Finder {
             let of_program = programs
                 .then(|| fs::read_link(format!("/proc/{pid}/exe")).ok())
                 .flatten()
-                .and_then(|path| program(rules, &path.to_string_lossy()).cloned());
+                .and_then(|path| {
+                    let is_file_at = |path: &str| executes(*pid, path);
+                    program(rules, &path.to_string_lossy(), is_file_at).cloned()
+                });
             if let Some(what) = of_program.or_else(|| units.get(pid).cloned()) {
                 found.entry(what).or_default().push(*pid);
             }
@@ -95,7 +119,8 @@ impl Finder {
             .retain(|name, path| wanted.contains(name) && path.is_dir());
         if self.units.len() < wanted.len() && self.looks.is_multiple_of(WALK_EVERY) {
             walk(&self.cgroups, &mut |path| {
-                note(&mut self.units, path, &wanted)
+                note(&mut self.units, path, &wanted);
+                is_of(path, self.owner)
             });
         }
         self.looks += 1;
@@ -104,6 +129,7 @@ impl Finder {
             walk(path, &mut |path| {
                 let of_unit = pids(path).into_iter();
                 processes.extend(of_unit.map(|pid| (pid, What::Unit(name.clone()))));
+                true
             });
         }
         processes
@@ -122,9 +148,15 @@ fn pids(cgroup: &Path) -> Vec<u32> {
     text.lines().filter_map(|line| line.parse().ok()).collect()
 }
 
-// A folder, then all below.
-fn walk(folder: &Path, visit: &mut impl FnMut(&Path)) {
-    visit(folder);
+fn is_of(path: &Path, owner: u32) -> bool {
+    fs::metadata(path).is_ok_and(|metadata| metadata.uid() == owner)
+}
+
+// A folder, then all below, if they are to be visited.
+fn walk(folder: &Path, visit: &mut impl FnMut(&Path) -> bool) {
+    if !visit(folder) {
+        return;
+    }
     for entry in fs::read_dir(folder).into_iter().flatten().flatten() {
         if entry.file_type().is_ok_and(|kind| kind.is_dir()) {
             walk(&entry.path(), visit);
@@ -137,6 +169,10 @@ mod tests {
     use super::*;
     use crate::currency::name;
     use crate::rules::Percent;
+
+    fn uid() -> u32 {
+        nix::unistd::getuid().as_raw()
+    }
 
     fn rule(what: What) -> Reserve {
         Reserve {
@@ -178,11 +214,14 @@ mod tests {
     #[test]
     fn a_path_beats_a_name() {
         let rules = [program_rule("mpv"), program_rule("/opt/mpv")];
-        assert_eq!(program(&rules, "/usr/bin/mpv"), Some(&rules[0].what));
-        assert_eq!(program(&rules, "/opt/mpv"), Some(&rules[1].what));
-        assert_eq!(program(&rules, "/opt/mpv (deleted)"), Some(&rules[1].what));
-        assert_eq!(program(&rules, "/usr/bin/mpv2"), None);
-        assert_eq!(program(&rules, "/mpv/sh"), None);
+        let found = |path| program(&rules, path, |_| true);
+        assert_eq!(found("/usr/bin/mpv"), Some(&rules[0].what));
+        assert_eq!(found("/opt/mpv"), Some(&rules[1].what));
+        assert_eq!(found("/opt/mpv (deleted)"), Some(&rules[1].what));
+        assert_eq!(found("/usr/bin/mpv2"), None);
+        assert_eq!(found("/mpv/sh"), None);
+        let other = program(&rules, "/opt/mpv", |_| false);
+        assert_eq!(other, Some(&rules[0].what), "another file of that path");
     }
 
     #[test]
@@ -202,10 +241,30 @@ mod tests {
             program_rule(exe.to_str().unwrap()),
             rule(What::Unit("absent.service".into())),
         ];
-        let found = Finder::new(&root).find(&rules, &[77, 78, 79, own]);
+        let found = Finder::new(&root, uid()).find(&rules, &[77, 78, 79, own]);
         assert_eq!(found.get(&rules[0].what), Some(&vec![77, 78]));
         assert_eq!(found.get(&rules[1].what), Some(&vec![own]));
         assert_eq!(found.len(), 2);
+        fs::remove_dir_all(root).unwrap();
+    }
+
+    #[test]
+    fn a_process_executes_the_file_that_is_there() {
+        let exe = std::env::current_exe().unwrap();
+        assert!(executes(std::process::id(), exe.to_str().unwrap()));
+        assert!(!executes(std::process::id(), "/bin/sh"));
+    }
+
+    #[test]
+    fn below_a_cgroup_of_a_users_own_no_unit_is_looked_for() {
+        let root = std::env::temp_dir().join(format!("tombola-keep-own-{}", std::process::id()));
+        let unit = root.join("user@1000.service/web.service");
+        fs::create_dir_all(&unit).unwrap();
+        fs::write(unit.join("cgroup.procs"), "80\n").unwrap();
+        let rules = [rule(What::Unit("web.service".into()))];
+        assert!(!Finder::new(&root, uid()).find(&rules, &[80]).is_empty());
+        let root_is_another = Finder::new(&root, uid() + 1).find(&rules, &[80]);
+        assert!(root_is_another.is_empty());
         fs::remove_dir_all(root).unwrap();
     }
 
@@ -214,7 +273,7 @@ mod tests {
         let root = std::env::temp_dir().join(format!("tombola-keep-late-{}", std::process::id()));
         fs::create_dir_all(&root).unwrap();
         let rules = [rule(What::Unit("late.service".into()))];
-        let mut finder = Finder::new(&root);
+        let mut finder = Finder::new(&root, uid());
         assert!(finder.find(&rules, &[80]).is_empty());
         let unit = root.join("late.service");
         fs::create_dir_all(&unit).unwrap();

@@ -97,7 +97,7 @@ impl Faults {
     pub fn summary(&self) -> String {
         let plural = if self.count() == 1 { "" } else { "s" };
         let (file, count) = (&self.file, self.count());
-        format!("{file}: {count} fault{plural}; nothing was changed")
+        format!("{file}: {count} fault{plural}")
     }
 }
 

@@ -90,6 +90,25 @@ impl Default for Rules {
     }
 }
 
+impl Rules {
+    /// What is right, and may give somebody more than is meant.
+    pub fn risks(&self) -> Vec<String> {
+        let named = self.reserve.iter().filter_map(|rule| match &rule.what {
+            What::Program(name) if !name.starts_with('/') => Some(name),
+            _ => None,
+        });
+        named
+            .map(|name| {
+                format!(
+                    "program = \"{name}\" holds for any user's file of that name\n  \
+                     cause: a name says nothing of where the file is, and whose it is\n  \
+                     next:  write the path, as `command -v {name}` tells it"
+                )
+            })
+            .collect()
+    }
+}
+
 impl Display for What {
     fn fmt(&self, f: &mut fmt::Formatter) -> fmt::Result {
         match self {

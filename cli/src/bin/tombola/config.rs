@@ -3,10 +3,13 @@
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use tombola_cli::amounts::told;
+use tombola_cli::keep::warn;
 use tombola_cli::names::Names;
 use tombola_cli::rules::{self, DEFAULT_FILE, Explained, Group, Reserve, Rules, User};
 use tombola_cli::table;
 
+/// What the rules in a file are, or all that is wrong with it
+///
 /// Says what the rules in a file are, or all that is wrong with it. Nothing is changed: it neither asks nor tells a scheduler
 /// that runs.
 #[derive(clap::Args)]
@@ -25,7 +28,12 @@ pub struct Check {
 pub fn check(args: &Check) -> Result<ExitCode, String> {
     let file = args.file.as_deref().unwrap_or(Path::new(DEFAULT_FILE));
     match rules::explain(file) {
-        Ok(explained) => print!("{} is right\n\n{}", file.display(), text(&explained)),
+        Ok(explained) => {
+            print!("{} is right\n\n{}", file.display(), text(&explained));
+            for risk in explained.rules.risks() {
+                warn(&risk);
+            }
+        }
         Err(faults) if faults.is_absent() && args.file.is_none() => print!(
             "there are no rules, and the defaults hold: {DEFAULT_FILE} does not exist\n\n{}",
             text(&Explained::default())
