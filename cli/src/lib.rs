@@ -3,6 +3,7 @@
 //! Each command answers with an exit status: 0 done, 1 refused (and nothing changed), 2 wrongly called.
 
 pub mod amounts;
+pub mod cgroups;
 pub mod currency;
 pub mod duration;
 pub mod entitlement;

@@ -1,11 +1,13 @@
 //! What `tombola status` finds out, for people and as JSON.
 
 use crate::amounts::told;
+use crate::cgroups::{self, CGROUPS, Setting};
 use crate::names::{self, Names};
 use crate::table;
 use crate::watch::{self, Account, Time, Under, Watched};
 use serde::Serialize;
 use std::collections::BTreeMap;
+use std::path::Path;
 use std::time::Duration;
 use tombola_kernel::abi::kind;
 use tombola_kernel::calls::{Client, Info};
@@ -37,6 +39,8 @@ pub struct Tombola {
     pub threaded: u64,
     pub waiting: u64,
     pub counters: BTreeMap<&'static str, u64>,
+    /// Limits and weights of cgroups that have no effect.
+    pub without_effect: Vec<Setting>,
     pub interval_s: f64,
     pub users: Vec<User>,
 }
@@ -90,6 +94,7 @@ pub fn watch(client: &Client, interval: Duration, all: bool) -> Result<Tombola> 
         threaded,
         waiting,
         counters: client.counters()?.into_iter().collect(),
+        without_effect: cgroups::without_effect(Path::new(CGROUPS)),
         interval_s: watched.interval.as_secs_f64(),
         users: users(&watched, all),
     })
@@ -155,6 +160,14 @@ pub fn kernel_text(kernel: &Kernel) -> String {
     format!("sched_ext   {state}\nschedules   {scheduler}\n")
 }
 
+fn without_effect(settings: &[Setting]) -> String {
+    let lines = cgroups::lines(settings);
+    let mut heading = "no effect   ";
+    lines.iter().fold(String::new(), |text, line| {
+        text + std::mem::replace(&mut heading, "            ") + line + "\n"
+    })
+}
+
 pub fn text(tombola: &Tombola) -> String {
     let counters: Vec<_> = tombola
         .counters
@@ -162,7 +175,7 @@ pub fn text(tombola: &Tombola) -> String {
         .map(|(name, count)| format!("{name} {count}"))
         .collect();
     format!(
-        "daemon      {}\npolicy      {}, quantum {:?}\nclients     {}, of which waiting {}\ncounters    {}\n\n{}\n\
+        "daemon      {}\npolicy      {}, quantum {:?}\nclients     {}, of which waiting {}\ncounters    {}\n{}\n{}\n\
          % of {} CPUs over {:.3} s; entitled: what the tickets give, as far as it can be used\n",
         tombola
             .pid
@@ -172,6 +185,7 @@ pub fn text(tombola: &Tombola) -> String {
         tombola.clients,
         tombola.waiting,
         counters.join(", "),
+        without_effect(&tombola.without_effect),
         table::format(&rows(tombola)),
         tombola.cpus,
         tombola.interval_s,

@@ -277,7 +277,14 @@ cat >rules.toml <<-END
 END
 lsetbase -u bob 600
 tombola stop >/dev/null
+echo +cpu >/sys/fs/cgroup/cgroup.subtree_control
+mkdir /sys/fs/cgroup/capped
+echo 50000 100000 >/sys/fs/cgroup/capped/cpu.max
 start --rules rules.toml
+check "the start names limits that are not kept" grep -q '/capped: cpu.max 50000 100000' daemon.log
+says '^no effect  */capped: cpu.max 50000 100000' tombola status
+rmdir /sys/fs/cgroup/capped
+check "the start warns of a program's bare name" grep -q "holds for any user's file of that name" daemon.log
 holds 3000 -u alice
 holds 600 -u bob # what lsetbase said
 holds 500 -u 0

@@ -9,6 +9,7 @@ use std::path::Path;
 use std::process::ExitCode;
 use std::thread::sleep;
 use std::time::{Duration, Instant};
+use tombola_cli::cgroups::{self, CGROUPS};
 use tombola_cli::keep::{Keeper, RulesFile, warn};
 use tombola_cli::rules::Rules;
 use tombola_cli::status::{kernel, kernel_text};
@@ -27,7 +28,10 @@ pub fn start(options: &Options, verbose: bool, rules: Option<&Path>) -> ExitCode
     let rules = match file.read() {
         Ok(rules) => rules,
         Err(faults) => {
-            eprintln!("{faults}\ntombola: {}", faults.summary());
+            eprintln!(
+                "{faults}\ntombola: {}; nothing was changed",
+                faults.summary()
+            );
             return ExitCode::FAILURE;
         }
     };
@@ -42,8 +46,13 @@ pub fn start(options: &Options, verbose: bool, rules: Option<&Path>) -> ExitCode
 
 fn try_start(options: &Options, verbose: bool, file: RulesFile, rules: Rules) -> Result<End> {
     let mut running = scheduler::start(options)?;
+    let risks = rules.risks();
     let mut keeper = Keeper::start(rules)?;
     let published = Published::new(file.path());
+    let no_effect = cgroups::warning(&cgroups::without_effect(Path::new(CGROUPS)));
+    for warning in risks.into_iter().chain(no_effect) {
+        warn(&warning);
+    }
     if verbose {
         for program in running.programs() {
             let (name, verified) = (program.name, program.verified);
@@ -95,7 +104,10 @@ fn read_again(keeper: &mut Keeper, file: &RulesFile) -> String {
                 file.path().display()
             )
         }),
-        Err(faults) => Err(format!("{faults}\ntombola: {}", faults.summary())),
+        Err(faults) => Err(format!(
+            "{faults}\ntombola: {}; nothing was changed",
+            faults.summary()
+        )),
     };
     match answer {
         Ok(()) => {
@@ -185,7 +197,7 @@ pub fn reload() -> std::result::Result<ExitCode, String> {
     };
     if let Err(faults) = file.read() {
         eprintln!("{faults}");
-        return Err(faults.summary());
+        return Err(faults.summary() + "; nothing was changed");
     }
     let before = answered();
     signal(

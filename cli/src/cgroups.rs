@@ -1,0 +1,125 @@
+//! Cgroups with a limit or a weight of CPU time: the kernel's own scheduler keeps to them, Tombola does not.
+
+use serde::Serialize;
+use std::fs;
+use std::path::Path;
+
+pub const CGROUPS: &str = "/sys/fs/cgroup";
+
+/// The files that count, and what is in them if nobody has said anything.
+const SETTINGS: [(&str, &str); 3] = [
+    ("cpu.max", "max 100000"),
+    ("cpu.weight", "100"),
+    ("cpu.idle", "0"),
+];
+/// So many are named; of others it is said how many they are.
+const NAMED_MAX: usize = 5;
+
+/// What has no effect.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Setting {
+    /// Its path, from the root of the cgroups.
+    pub cgroup: String,
+    pub file: &'static str,
+    pub value: String,
+}
+
+/// In the order of the paths. Cgroups may come and go meanwhile.
+pub fn without_effect(cgroups: &Path) -> Vec<Setting> {
+    let mut found = Vec::new();
+    look_below(cgroups, "", &mut found);
+    found.sort_by(|a, b| a.cgroup.cmp(&b.cgroup));
+    found
+}
+
+fn look_below(folder: &Path, path: &str, found: &mut Vec<Setting>) {
+    found.extend(SETTINGS.iter().filter_map(|(file, unset)| {
+        let value = fs::read_to_string(folder.join(file)).ok()?;
+        let value = value.trim_end();
+        // Without a limit the period limits nothing.
+        let is_set = value != *unset && !value.starts_with("max ");
+        is_set.then(|| Setting {
+            cgroup: path.to_owned(),
+            file,
+            value: value.to_owned(),
+        })
+    }));
+    for entry in fs::read_dir(folder).into_iter().flatten().flatten() {
+        if entry.file_type().is_ok_and(|kind| kind.is_dir()) {
+            let path = format!("{path}/{}", entry.file_name().to_string_lossy());
+            look_below(&entry.path(), &path, found);
+        }
+    }
+}
+
+/// A line for each of the first, and one for the others.
+pub fn lines(settings: &[Setting]) -> Vec<String> {
+    let mut lines: Vec<String> = settings
+        .iter()
+        .take(NAMED_MAX)
+        .map(|of| format!("{}: {} {}", of.cgroup, of.file, of.value))
+        .collect();
+    if settings.len() > NAMED_MAX {
+        lines.push(format!("and {} more", settings.len() - NAMED_MAX));
+    }
+    lines
+}
+
+/// For the start of the scheduler; nothing if all that is set has its effect.
+pub fn warning(settings: &[Setting]) -> Option<String> {
+    if settings.is_empty() {
+        return None;
+    }
+    Some(format!(
+        "these limits and weights of cgroups have no effect while Tombola runs:\n    {}\n  \
+         cause: Tombola shares CPU time by tickets, whatever cgroup a process is in (CPUQuota=, CPUWeight= and docker --cpus \
+         set cgroups)\n  \
+         next:  give the users base tickets (lsetbase), or put the processes into a currency (tombola currency)",
+        lines(settings).join("\n    ")
+    ))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn setting(cgroup: &str, file: &'static str, value: &str) -> Setting {
+        Setting {
+            cgroup: cgroup.into(),
+            file,
+            value: value.into(),
+        }
+    }
+
+    #[test]
+    fn what_is_set_is_found_at_any_depth() {
+        let root = std::env::temp_dir().join(format!("tombola-cgroups-{}", std::process::id()));
+        let (slice, unit) = (root.join("a.slice"), root.join("a.slice/b.service"));
+        fs::create_dir_all(&unit).unwrap();
+        for folder in [&slice, &unit] {
+            fs::write(folder.join("cpu.weight"), "100\n").unwrap();
+            fs::write(folder.join("cpu.idle"), "0\n").unwrap();
+        }
+        fs::write(slice.join("cpu.max"), "max 50000\n").unwrap();
+        assert_eq!(without_effect(&root), []);
+        fs::write(unit.join("cpu.max"), "50000 100000\n").unwrap();
+        fs::write(slice.join("cpu.weight"), "200\n").unwrap();
+        assert_eq!(
+            without_effect(&root),
+            [
+                setting("/a.slice", "cpu.weight", "200"),
+                setting("/a.slice/b.service", "cpu.max", "50000 100000"),
+            ]
+        );
+        fs::remove_dir_all(root).unwrap();
+    }
+
+    #[test]
+    fn many_are_counted() {
+        let settings = vec![setting("/a", "cpu.idle", "1"); NAMED_MAX + 2];
+        let warning = warning(&settings).unwrap();
+        assert!(warning.contains("\n    /a: cpu.idle 1\n"), "{warning}");
+        assert!(warning.contains("\n    and 2 more\n"), "{warning}");
+        assert_eq!(super::warning(&[]), None);
+    }
+}
