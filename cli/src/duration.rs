@@ -1,6 +1,7 @@
 //! Times, as people type them: 500us, 2ms, 1s.
 
 use std::time::Duration;
+use tombola_kernel::scheduler::{QUANTUM_NS_MAX, QUANTUM_NS_MIN};
 
 const UNITS: [(&str, u64); 4] = [
     ("ns", 1),
@@ -8,6 +9,19 @@ const UNITS: [(&str, u64); 4] = [
     ("ms", 1_000_000),
     ("s", 1_000_000_000),
 ];
+
+/// For the argument parser: how long a slice is.
+pub fn quantum(text: &str) -> Result<Duration, String> {
+    let range = Duration::from_nanos(QUANTUM_NS_MIN)..=Duration::from_nanos(QUANTUM_NS_MAX);
+    parse(text).and_then(|quantum| match range.contains(&quantum) {
+        true => Ok(quantum),
+        false => Err(format!(
+            "a quantum is from {:?} to {:?}",
+            range.start(),
+            range.end()
+        )),
+    })
+}
 
 /// For the argument parser.
 pub fn parse(text: &str) -> Result<Duration, String> {
@@ -32,6 +46,16 @@ mod tests {
         assert_eq!(parse("500us"), Ok(Duration::from_micros(500)));
         assert_eq!(parse("2ms"), Ok(Duration::from_millis(2)));
         assert_eq!(parse("1s"), Ok(Duration::from_secs(1)));
+    }
+
+    #[test]
+    fn a_quantum_is_neither_too_short_nor_too_long() {
+        assert_eq!(quantum("100us"), Ok(Duration::from_micros(100)));
+        assert_eq!(quantum("100ms"), Ok(Duration::from_millis(100)));
+        for text in ["99us", "101ms", "1s", "0s"] {
+            let error = quantum(text).unwrap_err();
+            assert_eq!(error, "a quantum is from 100µs to 100ms", "{text}");
+        }
     }
 
     #[test]

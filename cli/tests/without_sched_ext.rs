@@ -33,7 +33,7 @@ fn numbers_that_are_none_are_answered_with_the_range() {
         assert_answer(LRENICE, &["1", number], WRONGLY_CALLED, "from 1 to 10000");
         assert_answer(
             LNICE,
-            &["-p", number, "true"],
+            &["-t", number, "true"],
             WRONGLY_CALLED,
             "from 1 to 10000",
         );
@@ -48,7 +48,7 @@ fn numbers_that_are_none_are_answered_with_the_range() {
             assert_answer(TOMBOLA, &call, WRONGLY_CALLED, "from 1 to 10000");
         }
     }
-    for (program, call) in [(LNICE, &["-p"][..]), (TOMBOLA, &run), (TOMBOLA, &make)] {
+    for (program, call) in [(LNICE, &["-t"][..]), (TOMBOLA, &run), (TOMBOLA, &make)] {
         let call = [call, &["0"]].concat();
         assert_answer(program, &call, WRONGLY_CALLED, "from 1 to 10000;");
     }
@@ -129,7 +129,7 @@ fn what_is_no_process_and_no_user_is_said_to_be_none() {
 #[test]
 fn arguments_that_are_missing_or_too_many_are_answered_with_the_usage() {
     let calls: [(&str, &[&str]); 17] = [
-        (LNICE, &["-p", "10"]),
+        (LNICE, &["-t", "10"]),
         (LRENICE, &["1"]),
         (LSETBASE, &["500"]),
         (LTIX, &["-p", "1", "-u", "root"]),
@@ -170,7 +170,7 @@ fn without_sched_ext_every_request_is_refused_and_says_why() {
         return;
     }
     let calls: [(&str, &[&str]); 21] = [
-        (LNICE, &["-p", "10", "true"]),
+        (LNICE, &["-t", "10", "true"]),
         (LRENICE, &["1", "100"]),
         (LSETBASE, &["-u", "root", "500"]),
         (LTIX, &["-p", "1"]),
@@ -214,7 +214,7 @@ fn what_cannot_be_given_tickets_is_not_run() {
         return;
     }
     let calls: [(&str, &[&str]); 3] = [
-        (LNICE, &["-p", "10", "echo", "ran"]),
+        (LNICE, &["-t", "10", "echo", "ran"]),
         (TOMBOLA, &["run", "echo", "ran"]),
         (TOMBOLA, &["reserve", "30%", "--", "echo", "ran"]),
     ];

@@ -216,8 +216,8 @@ ratios() {
     lsetbase -u alice 1000
     lsetbase -u bob 1000
 
-    as alice 'lnice -p 400 burn'
-    as alice 'lnice -p 100 burn'
+    as alice 'lnice -t 400 burn'
+    as alice 'lnice -t 100 burn'
     measure processes-4-1 1 "$seconds"
 }
 
@@ -287,16 +287,16 @@ extremes() {
     sleep 10
     measure thousand 1 60
 
-    as alice 'lnice -p 10000 burn'
-    as alice 'lnice -p 1 burn'
+    as alice 'lnice -t 10000 burn'
+    as alice 'lnice -t 1 burn'
     measure ten-thousand-to-one 1 60
 
     lsetbase -u alice 10000
     lsetbase -u bob 100
-    as alice 'lnice -p 10000 burn'
-    as alice 'lnice -p 1 burn'
-    as bob 'lnice -p 10000 burn'
-    as bob 'lnice -p 1 burn'
+    as alice 'lnice -t 10000 burn'
+    as alice 'lnice -t 1 burn'
+    as bob 'lnice -t 10000 burn'
+    as bob 'lnice -t 1 burn'
     measure million-to-one 1 60
     lsetbase -u alice 1000
     lsetbase -u bob 1000

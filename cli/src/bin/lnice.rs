@@ -17,8 +17,8 @@ use tombola_kernel::{Result, calls::Client};
     version,
     after_help = "\
 Examples:
-  lnice -p 500 make -j4     five times what an ordinary process of yours gets
-  lnice -p 10 backup.sh     a tenth
+  lnice -t 500 make -j4     five times what an ordinary process of yours gets
+  lnice -t 10 backup.sh     a tenth
   lnice make                the default, 100, whatever this shell has
 
 Exit status: the command's own; 1 if the scheduler refused (the command was not run), 2 if lnice was wrongly called,
@@ -26,7 +26,7 @@ Exit status: the command's own; 1 if the scheduler refused (the command was not 
 )]
 struct Args {
     /// Tickets: 1 (least) to 10000 (most)
-    #[arg(short = 'p', long = "tickets", value_name = "TICKETS", default_value_t = TICKETS_DEFAULT,
+    #[arg(short, long, value_name = "TICKETS", default_value_t = TICKETS_DEFAULT,
           value_parser = amounts::tickets, allow_hyphen_values = true)]
     tickets: u32,
 

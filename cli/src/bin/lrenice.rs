@@ -14,6 +14,7 @@ use tombola_kernel::{Result, calls::Client};
 #[command(
     name = "lrenice",
     version,
+    allow_missing_positional = true,
     after_help = "\
 Examples:
   lrenice 515 1000      process 515 gets ten times what an ordinary process of its user gets
@@ -25,12 +26,17 @@ nothing was changed."
 )]
 struct Args {
     /// The process's number
-    #[arg(value_parser = amounts::pid, allow_hyphen_values = true)]
-    pid: u32,
+    #[arg(value_parser = amounts::pid, required_unless_present = "process", allow_negative_numbers = true)]
+    pid: Option<u32>,
 
     /// Tickets: 1 (least) to 10000 (most), or 0: frozen; a process begins with its parent's number, the first one with 100
-    #[arg(value_parser = amounts::tickets_or_freeze, allow_hyphen_values = true)]
+    #[arg(value_parser = amounts::tickets_or_freeze, allow_negative_numbers = true)]
     tickets: u32,
+
+    /// The process's number, as other commands have it
+    #[arg(short, long = "pid", value_name = "PID", value_parser = amounts::pid, conflicts_with = "pid",
+          allow_negative_numbers = true)]
+    process: Option<u32>,
 }
 
 fn main() -> ExitCode {
@@ -39,6 +45,7 @@ fn main() -> ExitCode {
 }
 
 fn lrenice(args: &Args) -> Result<ExitCode> {
-    Client::open()?.set_tickets(args.pid, args.tickets)?;
+    let pid = args.pid.or(args.process).expect("the parser asks for one");
+    Client::open()?.set_tickets(pid, args.tickets)?;
     Ok(ExitCode::SUCCESS)
 }

@@ -17,14 +17,14 @@ cd /tmp || exit
 
 echo "# Tombola is not running"
 for command in "tombola status" "tombola stop" "tombola trace" "ltix -u alice" "lrenice 1 100" "lsetbase -u alice 500" \
-	"lnice -p 10 true" "tombola reload" "tombola tree" "tombola run true" "tombola reserve" "tombola reserve 10% -- true" \
+	"lnice -t 10 true" "tombola reload" "tombola tree" "tombola run true" "tombola reserve" "tombola reserve 10% -- true" \
 	"tombola release --pid 1" "tombola currency list" "tombola currency make a" "tombola currency fund a 1" \
 	"tombola currency move a" "tombola currency retire a" "tombola currency enter a 1" "tombola currency leave 1"; do
 	refused 1 "not running" $command
 done
 refused 1 "needs root, and you are alice" as alice tombola start
 refused 2 "a time is a whole number and a unit" tombola start --quantum 5
-refused 1 "range is 100000 to 100000000" tombola start --quantum 1s
+refused 2 "from 100µs to 100ms" tombola start --quantum 1s
 
 echo "# wrong rules"
 printf 'floor = 30\n[users]\nnobody-of-this-name = 100\n' >wrong.toml
@@ -73,14 +73,14 @@ refused 1 "you are alice" as alice tombola release --pid $of_alice
 echo "# numbers"
 for number in -1 10001 abc "" 1.5 4294967297 "1 " 0x0 00x; do
 	refused 2 "from 1 to 10000, or 0, which freezes" lrenice $of_alice "$number"
-	refused 2 "from 1 to 10000" lnice -p "$number" true
+	refused 2 "from 1 to 10000" lnice -t "$number" true
 	refused 2 "from 100 to 10000, or 0, which freezes" lsetbase -u alice "$number"
 	refused 2 "from 1 to 10000" as alice tombola currency make new --tickets "$number"
 	refused 2 "from 1 to 10000, or 0, which freezes" as alice tombola currency fund build "$number"
 	refused 2 "from 1 to 10000" as alice tombola run --tickets "$number" true
 done
 refused 2 "from 100 to 10000" lsetbase -u alice 99
-refused 2 "from 1 to 10000;" lnice -p 0 true
+refused 2 "from 1 to 10000;" lnice -t 0 true
 refused 2 "from 1 to 10000;" as alice tombola run --tickets 0 true
 refused 2 "from 1 to 10000;" as alice tombola currency make new --tickets 0
 refused 1 "process 1 cannot be frozen" lrenice 1 0
@@ -98,6 +98,9 @@ refused 2 "Usage" tombola reserve 30%
 refused 2 "Usage" tombola reserve --pid $of_alice
 refused 2 "Usage" tombola release
 refused 2 "from 1 up" lrenice 0 100
+refused 2 "from 1 up" lrenice -p 0 100
+refused 2 "cannot be used with" lrenice -p 1 1 100
+refused 2 "required" lrenice 100
 refused 2 "from 1 up" lrenice -1 100
 refused 2 "from 1 up" ltix -p init
 
@@ -207,11 +210,13 @@ check "misused calls" test $? -eq 0
 echo "# what is allowed"
 as alice lrenice $of_alice 10000
 holds 10000 -p $of_alice
+as alice lrenice -p $of_alice 9000
+holds 9000 -p $of_alice
 as alice lsetbase -u alice 100
 holds 100 -u alice
-as alice lnice -p 42 sh -c 'ltix -n -p $$' >answer 2>&1
+as alice lnice -t 42 sh -c 'ltix -n -p $$' >answer 2>&1
 check "lnice gives its command the tickets" test "$(cat answer)" = 42
-as alice lnice -p 42 sh -c 'lnice ltix -n -p $PPID; sh -c "ltix -n -p \$\$"; true' >answer 2>&1
+as alice lnice -t 42 sh -c 'lnice ltix -n -p $PPID; sh -c "ltix -n -p \$\$"; true' >answer 2>&1
 check "a child begins with its parent's tickets" test "$(tail -n 1 answer)" = 42
 tombola trace -n 3 >answer 2>&1
 check "three draws and a heading" test "$(wc -l <answer)" -eq 4

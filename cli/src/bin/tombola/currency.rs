@@ -13,24 +13,21 @@ use tombola_kernel::{Error, Result};
 
 #[derive(Subcommand)]
 pub enum Currency {
-    /// A currency, at first with nothing in it
     Make(Make),
-    /// Other tickets for a currency: more is inflation around it, fewer deflation, 0 freezes it
     Fund(Fund),
-    /// Into another currency, or directly into the owner's money
     Move(Move),
-    /// The end of a currency; what is in it falls back to the one around it
     Retire(Retire),
-    /// Which there are
     List(List),
-    /// Processes into a currency, with the tickets that they have
     Enter(Enter),
-    /// Processes back into their users' own money
     Leave(Leave),
 }
 
 const NAME_HELP: &str = "Its name; another user's is USER:NAME";
 
+/// Make a currency, at first with nothing in it
+///
+/// It competes with its owner's other currencies and processes by its tickets; what is in it shares what it gets. At most 8 are
+/// inside one another, and at most 1024 are one user's.
 #[derive(clap::Args)]
 pub struct Make {
     /// 1 to 23 letters, digits, '_', '.' and '-', not first; another user's is USER:NAME
@@ -47,6 +44,9 @@ pub struct Make {
     inside: Option<Name>,
 }
 
+/// Give a currency other tickets: more is inflation around it, fewer deflation, 0 freezes it
+///
+/// All that is in it keeps its tickets, and is worth more or less.
 #[derive(clap::Args)]
 pub struct Fund {
     #[arg(help = NAME_HELP, value_parser = name, allow_hyphen_values = true)]
@@ -57,6 +57,9 @@ pub struct Fund {
     tickets: u32,
 }
 
+/// Move a currency into another one, or directly into the owner's money
+///
+/// With all that is in it. Both have the same owner.
 #[derive(clap::Args)]
 pub struct Move {
     #[arg(help = NAME_HELP, value_parser = name, allow_hyphen_values = true)]
@@ -67,12 +70,16 @@ pub struct Move {
     inside: Option<Name>,
 }
 
+/// End a currency; what is in it falls back to the one around it
 #[derive(clap::Args)]
 pub struct Retire {
     #[arg(help = NAME_HELP, value_parser = name, allow_hyphen_values = true)]
     name: Name,
 }
 
+/// List your currencies
+///
+/// With their tickets, and what is reserved for them.
 #[derive(clap::Args)]
 pub struct List {
     /// Another user's, by login name or uid. As root
@@ -84,6 +91,8 @@ pub struct List {
     json: bool,
 }
 
+/// Put processes into a currency, with the tickets that they have
+///
 /// The processes that they fork afterwards are in the currency, too; those that they have already stay where they are.
 #[derive(clap::Args)]
 pub struct Enter {
@@ -95,6 +104,7 @@ pub struct Enter {
     pid: Vec<u32>,
 }
 
+/// Put processes back into their users' own money
 #[derive(clap::Args)]
 pub struct Leave {
     /// Processes, by number. Each for itself: who is refused is said, the others leave

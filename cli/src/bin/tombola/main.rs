@@ -43,26 +43,19 @@ struct Args {
 
 #[derive(Subcommand)]
 enum Command {
-    /// Schedule this machine, until ctrl-C or `tombola stop`. As root
     Start(Start),
     /// Give the machine back to the kernel's own scheduler. As root
     Stop,
     /// Read the rules again. As root
     Reload,
-    /// Who schedules, and who is entitled to and receives how much of the CPUs
     Status(Status),
-    /// The whole economy: who is in whose money, what that is worth, and what it brings
     Tree(Tree),
-    /// One row for each draw, while it runs. As root
     Trace(Trace),
     /// Money of one's own: make, fund, move, retire and list currencies, put processes into them
     #[command(subcommand)]
     Currency(currency::Currency),
-    /// Run a command in a currency, with a number of tickets
     Run(run::Run),
-    /// Guarantee somebody a part of the machine; without arguments, what is reserved. As root
     Reserve(reserve::Reserve),
-    /// End a reservation. As root
     Release(reserve::Release),
     /// The rules in /etc/tombola.toml
     #[command(subcommand)]
@@ -82,10 +75,11 @@ enum Command {
 
 #[derive(Subcommand)]
 enum Config {
-    /// What the rules in a file are, or all that is wrong with it
     Check(config::Check),
 }
 
+/// Schedule this machine, until ctrl-C or `tombola stop`. As root
+///
 /// Stays in the foreground, prints a line when scheduling has begun, and tells systemd (Type=notify). All threads except
 /// real-time, deadline and the kernel's own are scheduled by tickets from then on; each user begins with 1000 base tickets if the
 /// rules don't say otherwise, or with what lsetbase said last; each process with 100. SIGHUP and `tombola reload` have the rules
@@ -97,7 +91,7 @@ struct Start {
     policy: PolicyName,
 
     /// How long the one who is drawn may run while others wait: 100us to 100ms
-    #[arg(long, value_name = "TIME", default_value = "1ms", value_parser = duration::parse)]
+    #[arg(long, value_name = "TIME", default_value = "1ms", value_parser = duration::quantum)]
     quantum: Duration,
 
     /// End a quantum when it is due, by a timer, or at the kernel's next tick, which is cheaper and coarser
@@ -125,6 +119,8 @@ enum SliceEndName {
     Tick,
 }
 
+/// Who schedules, and who is entitled to and receives how much of the CPUs
+///
 /// The percentages are of the whole machine. Entitled is what a user's or a process's tickets give while the same ones want
 /// to run, as far as it can be used: a thread uses at most one CPU, and what one cannot use is shared by the others.
 #[derive(clap::Args)]
@@ -142,6 +138,8 @@ struct Status {
     all: bool,
 }
 
+/// The whole economy: who is in whose money, what that is worth, and what it brings
+///
 /// WORTH is in base tickets, while it wants to run: a user's base tickets, and of what is in a currency its part of what that is
 /// worth. The percentages are of the whole machine, as `tombola status` has them. What is in other users' currencies is shown to
 /// root only.
@@ -156,13 +154,15 @@ struct Tree {
     interval: Duration,
 
     /// Only who wanted or received something, and the frozen
-    #[arg(short, long)]
+    #[arg(long)]
     active: bool,
 }
 
-/// Columns: TIME when the run ended, since the first row; RAN; TICKETS the process's, OF the tickets in that draw; VALUE its
-/// share of the machine's draw; COMP its compensation for what it left of the quantum, in percent of its tickets; END kept: it
-/// was drawn again, preempted: another's wake-up ended the run.
+/// One row for each draw, while it runs. As root
+///
+/// Columns: TIME when the run ended, since the first row; RAN for how long; TICKETS of the process, OF all tickets in that draw;
+/// VALUE its share of the machine's draw; COMP its compensation for what it left of the quantum, in percent of its tickets; END
+/// how the run ended: kept, it was drawn again; preempted, by another's wake-up.
 #[derive(clap::Args)]
 struct Trace {
     /// As JSON, a line for each draw; times in ns, values and compensation as ratios
@@ -308,6 +308,72 @@ fn beside_us(program: &str) -> PathBuf {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// The commands that have none below them, each with its name in full.
+    fn leaves(command: &clap::Command, above: &str, found: &mut Vec<(String, clap::Command)>) {
+        for of in command
+            .get_subcommands()
+            .filter(|of| of.get_name() != "help")
+        {
+            let name = format!("{above} {}", of.get_name());
+            match of.has_subcommands() {
+                true => leaves(of, &name, found),
+                false => found.push((name, of.clone())),
+            }
+        }
+    }
+
+    #[test]
+    fn the_help_of_each_command_says_what_is_to_be_said() {
+        let mut command = grouped(Args::command());
+        command.build();
+        let mut found = Vec::new();
+        leaves(&command, "tombola", &mut found);
+        assert!(found.len() > 15, "{}", found.len());
+        for (name, mut command) in found {
+            let about = command
+                .get_about()
+                .map(ToString::to_string)
+                .unwrap_or_default();
+            assert!(!about.is_empty() && about.len() < 100, "{name}: {about}");
+            let silent: Vec<_> = command
+                .get_arguments()
+                .filter(|of| of.get_help().is_none())
+                .collect();
+            assert!(silent.is_empty(), "{name}: {silent:?}");
+            // Which options there are is not yet what they mean together.
+            let arguments = command
+                .get_arguments()
+                .filter(|of| of.get_id() != "help")
+                .count();
+            let says_more =
+                command.get_long_about().is_some() || command.get_after_help().is_some();
+            assert!(
+                arguments < 2 || says_more,
+                "{name} has {arguments} arguments and no long help"
+            );
+            let long = command.render_long_help().to_string();
+            let text = command
+                .get_long_about()
+                .map(ToString::to_string)
+                .unwrap_or_default();
+            let last_words = text.split_whitespace().last().unwrap_or_default();
+            assert!(long.contains(last_words), "{name}: {long}");
+        }
+    }
+
+    #[test]
+    fn the_help_of_trace_explains_its_columns() {
+        let mut command = grouped(Args::command());
+        let help = command
+            .find_subcommand_mut("trace")
+            .unwrap()
+            .render_long_help()
+            .to_string();
+        for column in ["TIME", "RAN", "TICKETS", "OF", "VALUE", "COMP", "END"] {
+            assert!(help.contains(column), "{column}: {help}");
+        }
+    }
 
     #[test]
     fn each_command_is_in_one_group_of_the_help() {

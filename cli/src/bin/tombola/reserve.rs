@@ -13,6 +13,8 @@ use tombola_kernel::Result;
 use tombola_kernel::abi::{Node, kind};
 use tombola_kernel::calls::Client;
 
+/// Guarantee somebody a part of the machine; without arguments, what is reserved. As root
+///
 /// Guarantees a process, a currency or a command at least so much CPU time, as long as it wants to run. What it leaves is for the
 /// others. A process has it with all that it forks from then on, until the last of them has ended; a currency until it is
 /// retired. It is refused if it is more than is left: what reservations hold together and best effort's floor are no more than
@@ -55,6 +57,8 @@ struct Whose {
     command: Vec<OsString>,
 }
 
+/// End a reservation. As root
+///
 /// Ends the reservation of a process or a currency. The process goes back to the money that it came from; others that have the
 /// same reservation, its children for example, keep it.
 #[derive(clap::Args)]

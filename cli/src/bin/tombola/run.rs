@@ -9,6 +9,8 @@ use tombola_kernel::Result;
 use tombola_kernel::abi::TICKETS_DEFAULT;
 use tombola_kernel::calls::Client;
 
+/// Run a command in a currency, with a number of tickets
+///
 /// Takes the tickets for itself, enters the currency, and becomes the command. What the command starts is in the same currency,
 /// with as many tickets. The exit status is the command's; 1 if the scheduler refused, and then the command was not run; 126 if
 /// it cannot be run, 127 if there is none of that name.
