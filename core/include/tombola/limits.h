@@ -37,7 +37,7 @@
 /* One charge is at most 2^38 ns (4.6 minutes): times the largest draw, 2^24.5, that is still below 2^63. */
 #define TB_CHARGE_MAX_NS (1ull << 38)
 
-/* No pass is further ahead of vnow, in the client's service. No steady load comes near; each use is counted. */
+/* No pass is further ahead of vnow, in the client's service. Hardly any steady load comes near; each use is counted. */
 #define TB_AHEAD_MAX_NS ((1ull << 29) - 1)
 
 /* Clients that are behind and share bound CPUs halve their lags each 2^34 ns, 17 s (economy.h, tb_held). */
