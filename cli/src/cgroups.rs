@@ -1,4 +1,4 @@
-//! Cgroups with a limit or a weight of CPU time: the kernel's own scheduler keeps to them, Tombola does not.
+//! Cgroups; and which have a limit or a weight of CPU time: the kernel's own scheduler keeps to them, Tombola does not.
 
 use serde::Serialize;
 use std::fs;
@@ -27,27 +27,37 @@ pub struct Setting {
 /// In the order of the paths. Cgroups may come and go meanwhile.
 pub fn without_effect(cgroups: &Path) -> Vec<Setting> {
     let mut found = Vec::new();
-    look_below(cgroups, "", &mut found);
+    walk(cgroups, &mut |cgroup| {
+        found.extend(settings(cgroups, cgroup));
+        true
+    });
     found.sort_by(|a, b| a.cgroup.cmp(&b.cgroup));
     found
 }
 
-fn look_below(folder: &Path, path: &str, found: &mut Vec<Setting>) {
-    found.extend(SETTINGS.iter().filter_map(|(file, unset)| {
-        let value = fs::read_to_string(folder.join(file)).ok()?;
+fn settings(cgroups: &Path, cgroup: &Path) -> impl Iterator<Item = Setting> {
+    SETTINGS.iter().filter_map(move |(file, unset)| {
+        let value = fs::read_to_string(cgroup.join(file)).ok()?;
         let value = value.trim_end();
         // Without a limit the period limits nothing.
         let is_set = value != *unset && !value.starts_with("max ");
+        let path = cgroup.strip_prefix(cgroups).unwrap_or(cgroup);
         is_set.then(|| Setting {
-            cgroup: path.to_owned(),
+            cgroup: format!("/{}", path.display()),
             file,
             value: value.to_owned(),
         })
-    }));
-    for entry in fs::read_dir(folder).into_iter().flatten().flatten() {
+    })
+}
+
+/// A cgroup, then, if `visit` says so, all below.
+pub fn walk(cgroup: &Path, visit: &mut impl FnMut(&Path) -> bool) {
+    if !visit(cgroup) {
+        return;
+    }
+    for entry in fs::read_dir(cgroup).into_iter().flatten().flatten() {
         if entry.file_type().is_ok_and(|kind| kind.is_dir()) {
-            let path = format!("{path}/{}", entry.file_name().to_string_lossy());
-            look_below(&entry.path(), &path, found);
+            walk(&entry.path(), visit);
         }
     }
 }

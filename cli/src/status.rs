@@ -161,11 +161,13 @@ pub fn kernel_text(kernel: &Kernel) -> String {
 }
 
 fn without_effect(settings: &[Setting]) -> String {
-    let lines = cgroups::lines(settings);
-    let mut heading = "no effect   ";
-    lines.iter().fold(String::new(), |text, line| {
-        text + std::mem::replace(&mut heading, "            ") + line + "\n"
-    })
+    match settings {
+        [] => String::new(),
+        some => format!(
+            "no effect   {}\n",
+            cgroups::lines(some).join("\n            ")
+        ),
+    }
 }
 
 pub fn text(tombola: &Tombola) -> String {

@@ -10,6 +10,7 @@
 
 use super::warn;
 use super::who::{Finder, currency_name};
+use crate::cgroups::CGROUPS;
 use crate::names::ROOT;
 use crate::rules::{Reserve, What};
 use crate::watch::{Under, processes};
@@ -19,8 +20,6 @@ use tombola_kernel::abi::{Node, kind};
 use tombola_kernel::calls::Client;
 use tombola_kernel::currencies::Currency;
 use tombola_kernel::{Error, Result};
-
-const CGROUPS: &str = "/sys/fs/cgroup";
 
 /// Processes may fork while they are led out.
 const TRIES: u32 = 10;

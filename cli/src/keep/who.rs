@@ -1,5 +1,6 @@
 //! Whom the rules' reservations are for: which processes, and what their currency is called.
 
+use crate::cgroups::walk;
 use crate::currency::is_of_name;
 use crate::names::ROOT;
 use crate::rules::{Reserve, What};
@@ -150,18 +151,6 @@ fn pids(cgroup: &Path) -> Vec<u32> {
 
 fn is_of(path: &Path, owner: u32) -> bool {
     fs::metadata(path).is_ok_and(|metadata| metadata.uid() == owner)
-}
-
-// A folder, then all below, if they are to be visited.
-fn walk(folder: &Path, visit: &mut impl FnMut(&Path) -> bool) {
-    if !visit(folder) {
-        return;
-    }
-    for entry in fs::read_dir(folder).into_iter().flatten().flatten() {
-        if entry.file_type().is_ok_and(|kind| kind.is_dir()) {
-            walk(&entry.path(), visit);
-        }
-    }
 }
 
 #[cfg(test)]

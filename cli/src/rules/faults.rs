@@ -99,6 +99,11 @@ impl Faults {
         let (file, count) = (&self.file, self.count());
         format!("{file}: {count} fault{plural}")
     }
+
+    /// The same from who would otherwise have changed something.
+    pub fn refusal(&self) -> String {
+        self.summary() + "; nothing was changed"
+    }
 }
 
 impl Display for Faults {

@@ -4,6 +4,7 @@ use super::FROZEN;
 use super::faults::{Fault, Place};
 use super::parse::Reader;
 use super::values::{Key, base_tickets, entries, misplaced, name};
+use crate::names::ROOT;
 use std::collections::{BTreeMap, BTreeSet};
 use toml::de::{DeTable, DeValue};
 
@@ -47,9 +48,6 @@ const GROUP: Words = Words {
     number: "gid",
     list: "getent group",
 };
-
-/// A uid.
-const ROOT: u32 = 0;
 
 pub(super) fn users(reader: &mut Reader, table: &DeTable) -> Vec<User> {
     let accounts = reader.accounts;

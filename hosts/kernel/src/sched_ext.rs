@@ -56,7 +56,8 @@ fn why_absent(release: &str, config: Option<&str>) -> (String, String) {
     let is = |set: &str| config.is_some_and(|config| config.lines().any(|line| line == set));
     let cause = match version(release) {
         Some(version) if version < CAME_WITH => {
-            format!("this is Linux {release}, and sched_ext came with 6.12")
+            let (major, minor) = CAME_WITH;
+            format!("this is Linux {release}, and sched_ext came with {major}.{minor}")
         }
         _ if is(&format!("{OPTION}=y")) => {
             let cause = format!(

@@ -10,8 +10,7 @@ use tombola_cli::table;
 
 /// What the rules in a file are, or all that is wrong with it
 ///
-/// Says what the rules in a file are, or all that is wrong with it. Nothing is changed: it neither asks nor tells a scheduler
-/// that runs.
+/// Nothing is changed: it neither asks nor tells a scheduler that runs.
 #[derive(clap::Args)]
 #[command(after_help = concat!(
     "A file with everything in it; each part may be left out:\n\n",

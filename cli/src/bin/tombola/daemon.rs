@@ -28,10 +28,7 @@ pub fn start(options: &Options, verbose: bool, rules: Option<&Path>) -> ExitCode
     let rules = match file.read() {
         Ok(rules) => rules,
         Err(faults) => {
-            eprintln!(
-                "{faults}\ntombola: {}; nothing was changed",
-                faults.summary()
-            );
+            eprintln!("{faults}\ntombola: {}", faults.refusal());
             return ExitCode::FAILURE;
         }
     };
@@ -104,10 +101,7 @@ fn read_again(keeper: &mut Keeper, file: &RulesFile) -> String {
                 file.path().display()
             )
         }),
-        Err(faults) => Err(format!(
-            "{faults}\ntombola: {}; nothing was changed",
-            faults.summary()
-        )),
+        Err(faults) => Err(format!("{faults}\ntombola: {}", faults.refusal())),
     };
     match answer {
         Ok(()) => {
@@ -197,7 +191,7 @@ pub fn reload() -> std::result::Result<ExitCode, String> {
     };
     if let Err(faults) = file.read() {
         eprintln!("{faults}");
-        return Err(faults.summary() + "; nothing was changed");
+        return Err(faults.refusal());
     }
     let before = answered();
     signal(
