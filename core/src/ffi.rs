@@ -140,7 +140,7 @@ pub(crate) struct Queue {
 }
 
 impl Queue {
-    /// Four megabytes of zeroes that never pass over the stack.
+    /// 38 megabytes of zeroes that never pass over the stack.
     pub(crate) fn boxed() -> Box<Self> {
         let layout = Layout::new::<Self>();
         // SAFETY: the layout is not empty; all-zero bytes are a valid Queue, which holds integers only; the box frees

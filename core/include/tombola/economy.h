@@ -582,7 +582,8 @@ TB_INLINE u32 tb_charge(struct tb_queue *q, const struct tb_rules *r, u32 i)
 		if (!c->parent) {
 			i = q->moves_to;
 			q->moves_to = TB_NONE;
-			bill->next_ns = bill->precharge_ns;
+			/* What was used is paid once more there; otherwise what was charged in advance moves there. */
+			bill->next_ns = bill->used_ns ? 0 : bill->precharge_ns;
 			bill->precharge_ns = 0;
 			continue;
 		}

@@ -46,7 +46,7 @@
 /* How many currencies a pick passes over at most, because their turn is another's. A power of two. */
 #define TB_PASSED_MAX 8
 
-/* What of a short-lived child's service its parent answers for, ns (economy.h, tb_returned). */
+/* What of a short-lived child's service its parent answers for, ns (arith.h, tb_returned_ns). */
 #define TB_YOUNG_NS 50000000ull
 
 _Static_assert((TB_CLIENTS & (TB_CLIENTS - 1)) == 0, "client indices are masked");

@@ -37,7 +37,7 @@ enum tb_state {
 };
 
 struct tb_client {
-	/* As a client of its parent. pass is written by tb_set_pass and tb_place only. */
+	/* As a client of its parent. While that counts pass in its mean, both change together (economy.h, tb_set_pass). */
 	u64 pass;
 	u64 key;
 	u64 mask; /* CPUs it, or anyone waiting below it, may run on; bit = cpu mod 64 */
@@ -116,7 +116,7 @@ struct tb_queue {
 	u16 bound[64]; /* how many of the bound leaves may run on each CPU */
 	u64 contested; /* CPUs on which more than one of them may run */
 	u64 clamped; /* charges that the bound ahead of vnow cut */
-	u32 moves_to; /* the currency to which a client moves, and what its own ones were charged in advance with it */
+	u32 moves_to; /* where a charge goes on from its root: at the one to which a client moves or in which it was frozen */
 	struct tb_bill bill; /* what is being charged; here, as the verifier would tell apart each value of a local one */
 	struct tb_client client[TB_CLIENTS];
 };

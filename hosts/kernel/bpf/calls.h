@@ -43,35 +43,63 @@ static __always_inline s64 call_counter(struct tombola_call *call, struct run_qu
 	return 0;
 }
 
-/* May the caller do what only the owner may? */
+/* May the caller do what only the owner may? Uids that are another user's own nothing. */
 static __always_inline bool may_act_for(u32 uid)
 {
-	return uid == caller_uid() || may_nice();
+	return (uid == caller_uid() && owner_of(uid) == uid) || may_nice();
 }
 
-/* None, for who is frozen. What it had comes back with it. */
-static __always_inline u32 tickets_of(struct tb_queue *q, u32 client)
+/* As kill has it: what a process with another effective uid does for somebody is not that one's. */
+static __always_inline bool may_control(struct task_struct *p)
 {
-	return tb_at(q, client)->parent == TB_LIMBO ? 0 : tb_at(q, client)->tickets;
+	const struct cred *cred = p->cred, *caller = bpf_get_current_task_btf()->cred;
+	u32 uid = cred->uid.val, saved = cred->suid.val;
+
+	return caller->euid.val == uid || caller->euid.val == saved || caller->uid.val == uid || caller->uid.val == saved ||
+	       may_nice();
 }
 
-/* Its tickets: none sends it to limbo, any others let it come back. */
-static __always_inline s64 fund(struct tb_queue *q, u32 client, u32 tickets)
+static __always_inline u64 by_caller(void)
+{
+	return may_nice() ? 0 : BY_OWNER;
+}
+
+/* None, for one that is frozen. What it had comes back with it. */
+static __always_inline u32 tickets_of(u32 client, struct tb_queue *q)
+{
+	return seat_of(client)->frozen ? 0 : tb_at(q, client)->tickets;
+}
+
+/*
+ * What the owner may give from now on, if an amount is set by this value: what its upper half says, or the amount itself if an
+ * administrator sets it for somebody else (`owner`: it is the caller's own).
+ */
+static __always_inline s64 limit_by(u64 value, bool owner, u32 most)
+{
+	u64 limit = value >> TOMBOLA_LIMIT_SHIFT;
+
+	if (!limit)
+		return owner || !may_nice() ? SAME_LIMIT : (s64)(u32)value;
+	if (!may_nice())
+		return -EPERM;
+	return limit == TOMBOLA_NO_LIMIT || limit <= most ? (s64)limit : -ERANGE;
+}
+
+/* Its tickets, in the lower half of the value: none sends it to limbo, any others let it come back. */
+static __always_inline s64 fund(u32 client, u64 value, bool owner, u32 most)
 {
 	u64 number = number_of(client);
-	s64 ret;
+	s64 ret = limit_by(value, owner, most);
 
-	if (!tickets)
-		return step_move(number, number_of(TB_LIMBO), AT_ONCE);
-	ret = step_set_tickets(number, tickets);
-	if (!ret && tb_at(q, client)->parent == TB_LIMBO)
-		ret = step_move(number, number_of(home_of(client)), AT_ONCE);
-	return ret;
+	if (ret >= 0)
+		ret = step_fund(number, (u32)value, (u32)ret, by_caller());
+	return ret ? ret : move_running(number, BY_TICKETS, AT_ONCE);
 }
 
 static __always_inline s64 call_base_tickets(struct tombola_call *call, struct run_queue *rq)
 {
-	u32 uid = call->id, *known, user, tickets = (u32)call->value;
+	u32 uid = call->id, tickets = (u32)call->value;
+	u64 *known, user;
 	s64 ret;
 
 	if (call->op == TOMBOLA_GET_BASE_TICKETS) {
@@ -79,22 +107,27 @@ static __always_inline s64 call_base_tickets(struct tombola_call *call, struct r
 		call->out[0] = default_base;
 		if (!known)
 			return 0;
-		call->out[0] = uid ? tickets_of(&rq->economy, *known) : root_base;
+		call->out[0] = uid ? tickets_of((u32)*known, &rq->economy) : root_base;
 		return 0;
 	}
 	/* Who would freeze herself could not thaw herself again; nobody could thaw anybody if root were frozen. */
-	if (call->value > TOMBOLA_BASE_TICKETS_MAX || (tickets < TOMBOLA_BASE_TICKETS_MIN && (tickets || !uid)))
+	if (tickets > TOMBOLA_BASE_TICKETS_MAX || (tickets < TOMBOLA_BASE_TICKETS_MIN && (tickets || !uid)))
 		return -ERANGE;
-	if (!may_nice() && (uid != caller_uid() || tickets > default_base || !tickets))
+	if (!may_act_for(uid) || (!tickets && !may_nice()))
 		return -EPERM;
 	user = user_of(uid);
 	if (!user)
 		return -ENOSPC;
-	ret = fund(&rq->economy, user, tickets);
-	if (!ret && !uid)
+	ret = fund((u32)user, call->value, !uid, TOMBOLA_BASE_TICKETS_MAX);
+	/* It was just going, as one of whom nothing is left. */
+	if (ret == -ESRCH)
+		return -EAGAIN;
+	if (ret)
+		return ret;
+	if (!uid)
 		root_base = tickets;
 	tell_of_base();
-	return ret;
+	return 0;
 }
 
 /* The client of the process that pid belongs to. Its first thread may have ended before the others. */
@@ -114,7 +147,7 @@ static __always_inline s64 get_of_process(struct tombola_call *call, struct tb_q
 
 	switch (call->op) {
 	case TOMBOLA_GET_TICKETS:
-		call->out[0] = tickets_of(q, client);
+		call->out[0] = tickets_of(client, q);
 		break;
 	case TOMBOLA_GET_WINS:
 		call->out[0] = seat->wins;
@@ -126,18 +159,20 @@ static __always_inline s64 get_of_process(struct tombola_call *call, struct tb_q
 	return 0;
 }
 
-/* Of somebody else's currency one does not even learn that it is there. */
+/* Of somebody else's currency one does not even learn that it is there. One that has no name yet is only being made. */
 static __always_inline u32 own_currency(struct tb_queue *q, u64 number)
 {
 	u32 client = client_of(q, number);
 
-	return tb_at(q, client)->kind == TB_KIND_CURRENCY && may_act_for(seat_of(client)->id) ? client : TB_NONE;
+	if (tb_at(q, client)->kind != TB_KIND_CURRENCY || !seat_of(client)->name[0])
+		return TB_NONE;
+	return may_act_for(seat_of(client)->id) ? client : TB_NONE;
 }
 
-/* Where a call says a client is to be: in a currency, or by 0 in the money of the user `uid`. */
-static __always_inline u32 destination(struct tb_queue *q, u64 number, u32 uid)
+/* Where a call says a client is to be: in a currency, or by 0 in the money of the user that it belongs to. */
+static __always_inline u32 destination(struct tb_queue *q, u64 number, u32 client)
 {
-	return number ? own_currency(q, number) : user_of(uid);
+	return number ? own_currency(q, number) : seat_of(client)->user;
 }
 
 /* What tickets of base are of one CPU, in units of TOMBOLA_SHARE_ONE. */
@@ -158,8 +193,7 @@ static __always_inline s64 call_reserve(struct tombola_call *call, struct tb_que
 		return -ERANGE;
 	/* One in limbo has none, and stays there. */
 	if (!share)
-		return tb_at(q, tb_at(q, client)->parent)->kind == TB_KIND_RESERVATION ?
-			step_move(number_of(client), number_of(home_of(client)), AT_ONCE) : 0;
+		return step_move(number_of(client), HOME, AT_ONCE);
 	/* Of the machine, rounded up; exact where CPUs are few. */
 	tickets = (u32)((share * TB_MACHINE_TICKETS / TOMBOLA_SHARE_ONE + cpus - 1) / (cpus ? cpus : 1));
 	ret = step_reserve(number_of(client), tickets);
@@ -168,7 +202,8 @@ static __always_inline s64 call_reserve(struct tombola_call *call, struct tb_que
 	if (ret < 0)
 		return ret;
 	reservation = (u32)ret;
-	ret = step_move(number_of(client), number_of(reservation), AT_ONCE);
+	seat_of(client)->frozen = 0;
+	ret = move_running(number_of(client), number_of(reservation), AT_ONCE);
 	if (ret)
 		step_vacate(reservation);
 	return ret;
@@ -176,9 +211,9 @@ static __always_inline s64 call_reserve(struct tombola_call *call, struct tb_que
 
 static __always_inline s64 move_process(struct tombola_call *call, struct tb_queue *q, u32 client)
 {
-	u32 to = destination(q, call->currency, seat_of(client)->uid);
+	u32 to = destination(q, call->currency, client);
 
-	return to ? step_move(number_of(client), number_of(to), 0) : -ENOENT;
+	return to ? move_running(number_of(client), number_of(to), by_caller()) : -ENOENT;
 }
 
 static __always_inline s64 call_process(struct tombola_call *call, struct run_queue *rq, struct task_struct *p)
@@ -192,13 +227,13 @@ static __always_inline s64 call_process(struct tombola_call *call, struct run_qu
 	if (call->op == TOMBOLA_RESERVE)
 		return call_reserve(call, &rq->economy, client);
 	/* The first process must not wait for anybody: without it nobody comes to an end. */
-	if (call->op == TOMBOLA_SET_TICKETS && (call->value > TOMBOLA_TICKETS_MAX || (!call->value && p->tgid == 1)))
+	if (call->op == TOMBOLA_SET_TICKETS && ((u32)call->value > TOMBOLA_TICKETS_MAX || (!(u32)call->value && p->tgid == 1)))
 		return -ERANGE;
-	if (!may_nice() && p->cred->uid.val != caller_uid() && p->cred->euid.val != caller_uid())
+	if (!may_control(p))
 		return -EPERM;
 	if (call->op == TOMBOLA_MOVE_PROCESS)
 		return move_process(call, &rq->economy, client);
-	return fund(&rq->economy, client, (u32)call->value);
+	return fund(client, call->value, p->cred->uid.val == caller_uid(), TOMBOLA_TICKETS_MAX);
 }
 
 /* Letters, digits, '_', '.' and '-', not first; filled up with NULs, of which there is one at least. */
@@ -218,56 +253,61 @@ static __noinline bool is_name(const struct currency_name *of)
 	return ended && of->name[0];
 }
 
+/* The name's first letter is written last: it makes the currency one that can be used. */
 static __always_inline s64 make_currency(struct tombola_call *call, struct tb_queue *q, const struct currency_name *key)
 {
-	u32 inside, made, user = user_of(call->id);
+	u64 user = user_of(call->id), made;
+	u32 inside;
 
 	if (!user)
 		return -ENOSPC;
-	inside = call->currency ? own_currency(q, call->currency) : user;
+	inside = call->currency ? own_currency(q, call->currency) : (u32)user;
 	if (!inside)
 		return -ENOENT;
 	if (seat_of(inside)->id != call->id)
 		return -EXDEV;
-	if (seat_of(user)->made >= TOMBOLA_CURRENCIES_MAX)
-		return -ENOSPC;
 	if (look_nested(inside) >= TB_NESTED_MAX)
 		return -E2BIG;
-	made = step_make(0, number_of(inside), (u32)call->value, call->id);
+	made = step_make(number_of(inside), (u32)call->value, (u32)user);
 	if (!made)
 		return -ENOSPC;
-	__builtin_memcpy(seat_of(made)->name, key->name, TOMBOLA_NAME);
-	call->out[0] = number_of(made);
-	if (!bpf_map_update_elem(&currencies, key, &made, BPF_NOEXIST)) {
-		__sync_fetch_and_add(&seat_of(user)->made, 1);
-		return 0;
+	if (bpf_map_update_elem(&currencies, key, &made, BPF_NOEXIST)) {
+		step_retire(made);
+		return -EEXIST;
 	}
-	step_retire(number_of(made));
-	return -EEXIST;
+	__builtin_memcpy(seat_of((u32)made)->name + 1, key->name + 1, TOMBOLA_NAME - 1);
+	asm volatile("" ::: "memory");
+	seat_of((u32)made)->name[0] = key->name[0];
+	call->out[0] = made;
+	return 0;
 }
 
 static __always_inline s64 retire_currency(struct tb_queue *q, u32 client)
 {
 	struct currency_name key = { .uid = seat_of(client)->id };
-	u64 number = number_of(client), to = number_of(around(q, client));
-	u32 *known, user = user_of(key.uid);
+	u64 number = number_of(client), *known;
+	u32 frozen = tb_frozen(q, client);
+	s64 ret = step_close(number, 1);
 
-	if (!(u32)to)
-		to = number_of(user);
-	look_for_fallers(TB_LIMBO, number, to);
+	if (ret)
+		return ret;
+	ret = look_for_fallers(TB_LIMBO, number, by_caller());
+	if (frozen)
+		kick_idle(); /* what was in it may be frozen no longer */
 	__builtin_memcpy(key.name, seat_of(client)->name, TOMBOLA_NAME);
-	if (!step_retire(number))
-		return -EAGAIN;
+	if (ret || !step_retire(number)) {
+		step_close(number, 0);
+		return ret ? ret : -EAGAIN;
+	}
 	known = bpf_map_lookup_elem(&currencies, &key);
-	if (known && *known == client)
+	if (known && *known == number)
 		bpf_map_delete_elem(&currencies, &key);
-	__sync_fetch_and_sub(&seat_of(user)->made, 1);
 	return 0;
 }
 
 static __always_inline s64 move_currency(struct tombola_call *call, struct tb_queue *q, u32 client)
 {
-	u32 seen = *(volatile u32 *)&structure, to = destination(q, call->value, seat_of(client)->id);
+	u32 seen = *(volatile u32 *)&structure, to = destination(q, call->value, client);
 
 	if (!to)
 		return -ENOENT;
@@ -277,17 +317,17 @@ static __always_inline s64 move_currency(struct tombola_call *call, struct tb_qu
 		return -ELOOP;
 	if (look_nested(to) + look_for_height(TB_LIMBO, client) > TB_NESTED_MAX)
 		return -E2BIG;
-	return step_move(number_of(client), number_of(to), seen);
+	return move_running(number_of(client), number_of(to), seen | by_caller());
 }
 
 static __always_inline s64 find_currency(struct tombola_call *call, struct tb_queue *q, const struct currency_name *key)
 {
-	u32 *known = bpf_map_lookup_elem(&currencies, key);
+	u64 *known = bpf_map_lookup_elem(&currencies, key);
 
-	if (!known)
+	if (!known || !client_of(q, *known))
 		return -ENOENT;
-	call->out[0] = number_of(*known);
-	call->out[1] = tickets_of(q, *known);
+	call->out[0] = *known;
+	call->out[1] = tickets_of((u32)*known, q);
 	return 0;
 }
 
@@ -314,9 +354,9 @@ static __always_inline s64 call_currency(struct tombola_call *call, struct run_q
 		return -ENOENT;
 	switch (call->op) {
 	case TOMBOLA_FUND_CURRENCY:
-		if (call->value > TOMBOLA_TICKETS_MAX)
+		if ((u32)call->value > TOMBOLA_TICKETS_MAX)
 			return -ERANGE;
-		return fund(q, client, (u32)call->value);
+		return fund(client, call->value, seat_of(client)->id == caller_uid(), TOMBOLA_TICKETS_MAX);
 	case TOMBOLA_MOVE_CURRENCY:
 		return move_currency(call, q, client);
 	case TOMBOLA_RESERVE:
@@ -458,17 +498,18 @@ static __noinline bool is_visible(struct tb_queue *q, u32 i)
 	return !i;
 }
 
-/* The first client in use from i on that the caller may see; TB_NONE, which counts as free itself, at the end. */
-static __noinline u32 used_from(struct tb_queue *q, u32 i)
+/* So many clients one call looks at: nobody has the CPU meanwhile, and there may be many that the caller may not see. */
+#define TREE_LOOKS 1024
+
+/* The first client in use from i on, and before `end`, that the caller may see; TB_NONE, which counts as free, if none is. */
+static __noinline u32 used_from(struct tb_queue *q, u32 i, u32 end)
 {
-	tb_loop(TB_CLIENTS) {
-		if (i >= q->fresh)
-			return TB_NONE;
-		if (tb_at(q, i)->kind != TB_KIND_FREE && is_visible(q, i))
+	tb_loop(TREE_LOOKS) {
+		if (i >= end || (tb_at(q, i)->kind != TB_KIND_FREE && is_visible(q, i)))
 			break;
 		i++;
 	}
-	return i < q->fresh ? i : TB_NONE;
+	return i < end ? i : TB_NONE;
 }
 
 static __always_inline void describe(struct tombola_node *node, struct tb_queue *q, u32 i)
@@ -484,8 +525,8 @@ static __always_inline void describe(struct tombola_node *node, struct tb_queue 
 	node->active = c->state & TB_ACTIVE;
 	node->clients = c->active;
 	node->tgid = seat->tgid;
-	node->uid = seat->uid;
-	node->reserved = 0;
+	node->uid = c->kind == TB_KIND_USER ? seat->id : seat_of(seat->user)->id;
+	node->limit = seat->limit;
 	node->used_ns = c->used_ns;
 	node->wins = seat->wins;
 	node->weight = tb_active_tickets(c);
@@ -496,27 +537,32 @@ static __always_inline void describe(struct tombola_node *node, struct tb_queue 
 }
 
 /*
- * Nodes from tree->from on, as many as fit. Without the lock: each field is whole, the picture is of no single moment. The
- * loop is unrolled because kernels before 7 let a program write to its context at constant offsets only.
+ * Nodes from tree->from on, as many as fit, or fewer. Without the lock: each field is whole, the picture is of no single moment.
+ * The loop is unrolled because kernels before 7 let a program write to its context at constant offsets only.
  */
 SEC("syscall")
 int tombola_tree(struct tombola_tree *tree)
 {
 	struct run_queue *rq = queue_of(0);
-	u32 i, n = 0;
+	u32 i, end, n = 0;
 
 	if (!rq || !running)
 		return -ENODEV;
-	i = used_from(&rq->economy, tree->from);
+	end = (tree->from | (TREE_LOOKS - 1)) + 1;
+	if (end > rq->economy.fresh)
+		end = rq->economy.fresh;
+	i = used_from(&rq->economy, tree->from, end);
 #pragma clang loop unroll(full)
 	for (u32 k = 0; k < TOMBOLA_TREE_NODES; k++) {
 		if (i) {
 			describe(&tree->node[k], &rq->economy, i);
 			n = k + 1;
-			i = used_from(&rq->economy, i + 1);
+			i = used_from(&rq->economy, i + 1, end);
 		}
 	}
 	tree->count = n;
+	if (!i && end < rq->economy.fresh)
+		i = end;
 	tree->from = i;
 	return 0;
 }

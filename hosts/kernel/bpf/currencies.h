@@ -4,22 +4,9 @@
  *
  *   make     a client of the user's currency, or of another of hers      retire   what is in it falls to the one around it
  *   fund     more or fewer tickets: inflation and deflation              move     a process, or a currency with all in it
- *
- * A currency, or a process, with a reservation is a client of that, and one that is frozen is a client of limbo; where it comes
- * from is in its seat (home). How deep currencies are nested is counted along that way, so that coming home is never too deep.
- *
- * Moving a currency asks how much is nested in it, which takes a look at every client and is done without the lock. Whoever makes
- * or moves a currency meanwhile changes `structure`, and the move is to be tried again.
  */
 #pragma once
-#include "people.h"
-#include "state.h"
-
-/* The currency around a client, wherever that is at the moment. TB_NONE if it was retired. */
-static __always_inline u32 around(struct tb_queue *q, u32 client)
-{
-	return is_away(q, client) ? client_of(q, seat_of(client)->home) : tb_at(q, client)->parent;
-}
+#include "users.h"
 
 /* How many currencies there are from here up, a user's own not counted. */
 static __noinline u32 nested(struct tb_queue *q, u32 client)
@@ -30,40 +17,33 @@ static __noinline u32 nested(struct tb_queue *q, u32 client)
 		if (tb_at(q, client)->kind != TB_KIND_CURRENCY || levels > TB_NESTED_MAX)
 			break;
 		levels++;
-		client = around(q, client);
+		client = home_of(q, client);
 	}
 	return levels;
 }
 
-/* Is `client` the currency `outer`, or inside it? */
-static __noinline bool is_inside(struct tb_queue *q, u32 client, u32 outer)
+/* A currency of `user` inside another one of hers, for use when it has a name. 0: that has gone, or there is no place left. */
+__noinline u64 step_make(u64 inside, u32 tickets, u32 user)
 {
-	tb_loop(TB_DEPTH) {
-		if (!client || client == outer)
-			break;
-		client = around(q, client);
-	}
-	return client == outer;
-}
-
-__noinline u32 step_make(u32 queue, u64 inside, u32 tickets, u32 uid)
-{
-	struct run_queue *rq = queue_of(queue);
+	struct run_queue *rq = queue_of(0);
+	u64 number = 0;
 	u32 made = TB_NONE;
 
 	if (!rq)
-		return TB_NONE;
+		return 0;
 	bpf_spin_lock(&rq->lock);
-	if (nr_currencies < NR_CURRENCIES && client_of(&rq->economy, inside) &&
-	    nested(&rq->economy, (u32)inside) < TB_NESTED_MAX)
-		made = tb_new(&rq->economy, TB_KIND_CURRENCY, (u32)inside, tickets);
+	if (nr_currencies < NR_CURRENCIES && client_of(&rq->economy, inside) && !seat_of((u32)inside)->closed &&
+	    nested(&rq->economy, (u32)inside) < TB_NESTED_MAX && may_own(&rq->economy, user) &&
+	    seat_of(user)->made < TOMBOLA_CURRENCIES_MAX)
+		made = new_client(&rq->economy, TB_KIND_CURRENCY, (u32)inside, tickets, user, seat_of(user)->id, 0);
 	if (made) {
-		seat_init(made, uid, 0, uid);
+		number = number_of(made);
+		seat_of(user)->made++;
 		nr_currencies++;
 		structure++;
 	}
 	bpf_spin_unlock(&rq->lock);
-	return made;
+	return number;
 }
 
 /* Without the lock: as they stand at the moment. */
@@ -110,21 +90,25 @@ __noinline u32 look_for_height(u32 i, u32 outer)
 	return height;
 }
 
-/* All from i on that are in the currency `from`, or belong there, fall to `to`. */
-__noinline int look_for_fallers(u32 i, u64 from, u64 to)
+/* All from i on that are in the currency `from`, or belong there, fall out of it. A negative error: not all of them may. */
+__noinline int look_for_fallers(u32 i, u64 from, u64 by)
 {
 	struct run_queue *rq = queue_of(0);
+	int ret = 0, fell;
 
 	if (!rq)
 		return 0;
 	tb_loop(TB_CLIENTS) {
 		if (i >= rq->economy.fresh)
 			break;
-		if (tb_at(&rq->economy, i)->parent == (u32)from || (seat_of(i)->home == from && is_away(&rq->economy, i)))
-			step_move(number_of(i), to, *(volatile u32 *)&structure);
+		if (tb_at(&rq->economy, i)->parent == (u32)from || (seat_of(i)->home == from && is_away(&rq->economy, i))) {
+			fell = step_move(number_of(i), OUT, by | *(volatile u32 *)&structure);
+			if (fell && fell != -ESRCH) /* it has gone meanwhile, or long ago */
+				ret = fell;
+		}
 		i++;
 	}
-	return 0;
+	return ret;
 }
 
 /* A reservation that nobody came to. */
@@ -144,16 +128,15 @@ __noinline int step_vacate(u32 reservation)
 __noinline int step_retire(u64 number)
 {
 	struct run_queue *rq = queue_of(0);
-	u32 client = (u32)number, parent;
+	u32 client = (u32)number;
 	int ret = 0;
 
 	if (!rq)
 		return 0;
 	bpf_spin_lock(&rq->lock);
 	if (client_of(&rq->economy, number) && !tb_at(&rq->economy, client)->clients) {
-		parent = tb_at(&rq->economy, client)->parent;
-		tb_free(&rq->economy, client);
-		vacate(&rq->economy, parent);
+		seat_of(seat_of(client)->user)->made--;
+		free_client(&rq->economy, client);
 		nr_currencies--;
 		structure++;
 		ret = 1;
@@ -193,9 +176,7 @@ __noinline s64 step_reserve(u64 number, u32 tickets)
 	if (held) {
 		tb_set_tickets(q, RULES, reservation, tickets);
 	} else {
-		reservation = tb_new(q, TB_KIND_RESERVATION, TB_BASE, tickets);
-		if (reservation)
-			seat_init(reservation, 0, 0, 0);
+		reservation = new_client(q, TB_KIND_RESERVATION, TB_BASE, tickets, TB_NONE, 0, 0);
 	}
 	ret = -ENOSPC;
 	if (!reservation)

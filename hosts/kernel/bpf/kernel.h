@@ -34,7 +34,7 @@ enum {
 	BPF_MAP_TYPE_RINGBUF = 27,
 	BPF_MAP_TYPE_TASK_STORAGE = 29,
 };
-enum { BPF_NOEXIST = 1 };
+enum { BPF_ANY = 0, BPF_NOEXIST = 1, BPF_EXIST = 2 };
 enum { BPF_F_NO_PREALLOC = 1 };
 enum { BPF_LOCAL_STORAGE_GET_F_CREATE = 1 };
 enum { BPF_F_TIMER_CPU_PIN = 2 };
@@ -83,13 +83,28 @@ typedef struct {
 	u64 val;
 } kernel_cap_t;
 
+struct uid_gid_extent {
+	u32 first;
+	u32 lower_first;
+	u32 count;
+};
+
+struct uid_gid_map {
+	u32 nr_extents;
+	struct uid_gid_extent extent[1];
+};
+
 struct user_namespace {
+	struct uid_gid_map uid_map;
+	struct user_namespace *parent;
 	int level;
+	kuid_t owner;
 };
 
 struct cred {
 	kuid_t uid;
 	kuid_t euid;
+	kuid_t suid;
 	kernel_cap_t cap_effective;
 	struct user_namespace *user_ns;
 };
@@ -106,6 +121,12 @@ struct sched_ext_entity {
 
 struct signal_struct {
 	unsigned int flags;
+};
+
+/* What a thread was doing when it last entered the kernel: one of the two, by architecture. */
+struct pt_regs {
+	unsigned long orig_ax;
+	s32 syscallno;
 };
 
 struct thread_info {
@@ -146,9 +167,12 @@ struct scx_exit_info {
 	s64 exit_code;
 	const char *reason;
 	char *msg;
+	char *dump;
 };
 
 #pragma clang attribute pop
+
+struct scx_dump_ctx;
 
 struct sched_ext_ops {
 	s32 (*select_cpu)(struct task_struct *p, s32 prev_cpu, u64 wake_flags);
@@ -161,6 +185,9 @@ struct sched_ext_ops {
 	void (*disable)(struct task_struct *p);
 	s32 (*init_task)(struct task_struct *p, struct scx_init_task_args *args);
 	void (*exit_task)(struct task_struct *p, struct scx_exit_task_args *args);
+	void (*dump)(struct scx_dump_ctx *dump);
+	void (*dump_cpu)(struct scx_dump_ctx *dump, s32 cpu, bool idle);
+	void (*dump_task)(struct scx_dump_ctx *dump, struct task_struct *p);
 	void (*cpu_online)(s32 cpu);
 	void (*cpu_offline)(s32 cpu);
 	s32 (*init)(void);
@@ -212,6 +239,18 @@ extern const int __preempt_count __ksym __weak;
 /* Came with the bits of that count that moved the interrupts' from bit 16 to bit 24 (7.3). */
 extern const unsigned long local_interrupt_disable_state __ksym __weak;
 
+/* Prints into the dump that the kernel is making, and into nothing else. */
+void scx_bpf_dump_bstr(char *fmt, unsigned long long *data, u32 data__sz) __ksym __weak;
+
+/* One line of the dump, with 1 to 12 numbers or addresses of strings. The verifier wants a format that could be written. */
+#define dump_line(format, args...)                                                                  \
+	({                                                                                          \
+		static char fmt[] = format "\n";                                                    \
+		unsigned long long data[] = { args };                                               \
+		if (bpf_ksym_exists(scx_bpf_dump_bstr))                                             \
+			scx_bpf_dump_bstr(fmt, data, sizeof(data));                                 \
+	})
+
 /* The one without an answer, which all kernels have since 6.13. */
 void scx_bpf_dsq_insert(struct task_struct *p, u64 dsq_id, u64 slice, u64 enq_flags) __ksym;
 /* Since 6.19; before, the fields were written. */
@@ -260,6 +299,19 @@ static __always_inline bool in_task(void)
 	else if (bpf_core_field_exists(p->thread_info.preempt.count))
 		count = p->thread_info.preempt.count;
 	return !(count & (bpf_ksym_exists(&local_interrupt_disable_state) ? 0xf000000 : 0xf0000));
+}
+
+/*
+ * Did an interrupt take the thread, which is being switched away from while it wants to run, out of its own program, and not the
+ * program a system call? Then it holds nothing of the kernel's. A page fault looks like an interrupt; it rarely lasts.
+ */
+static __always_inline bool is_interrupted(struct task_struct *p)
+{
+	struct pt_regs *regs = (struct pt_regs *)bpf_task_pt_regs(p);
+
+	if (bpf_core_field_exists(regs->orig_ax))
+		return regs->orig_ax == ~0ul;
+	return !bpf_core_field_exists(regs->syscallno) || regs->syscallno < 0;
 }
 
 /* A loop that the verifier lets run because the kernel ends it after many rounds (may_goto, 6.9). */

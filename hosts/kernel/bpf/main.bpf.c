@@ -25,6 +25,7 @@
 #include "slice.h"
 #include "people.h"
 #include "calls.h"
+#include "dump.h"
 
 char _license[] SEC("license") = "GPL";
 
@@ -33,6 +34,7 @@ struct {
 	s64 code;
 	char reason[128];
 	char msg[1024];
+	char dump[32768]; /* as long as the kernel's, if nobody says otherwise */
 } tombola_exit;
 
 /*
@@ -205,7 +207,7 @@ void BPF_STRUCT_OPS(tombola_dispatch, s32 cpu, struct task_struct *prev)
 
 	if (!rq)
 		return;
-	drawn = step_draw(0, held, now, cpu_mask(cpu) | inactive);
+	drawn = step_draw((u32)cpu, held, now, cpu_mask(cpu) | inactive);
 	winner = (u32)drawn;
 	if (!winner)
 		return;
@@ -271,6 +273,9 @@ void BPF_STRUCT_OPS(tombola_running, struct task_struct *p)
 	/* What the draw gave, or what a real-time task left of it; but who was alone then may have company now. */
 	if (p->scx.slice > tombola_config.rules.quantum_ns && (c->next || rq->economy.waiting))
 		task_set_slice(p, tombola_config.rules.quantum_ns);
+	/* It was frozen after it was drawn. */
+	if (p->scx.slice > SLICE_OVERDUE_NS && tb_frozen(&rq->economy, t->client))
+		task_set_slice(p, SLICE_FROZEN_NS);
 	t->slice_ns = p->scx.slice;
 	/* Who was not drawn was not charged in advance. It need not be where nobody waits. */
 	if (rq->economy.waiting)
@@ -288,7 +293,6 @@ void BPF_STRUCT_OPS(tombola_stopping, struct task_struct *p, bool runnable)
 	struct task_struct *parent;
 	struct run_queue *rq;
 
-	c->leaf = TB_NONE;
 	if (!t->client || !(rq = queue_of(t->queue)))
 		return;
 	take_stock(p, t);
@@ -296,6 +300,10 @@ void BPF_STRUCT_OPS(tombola_stopping, struct task_struct *p, bool runnable)
 		settle_bill(t->queue, t->client, 0);
 	else
 		step_leave(t->queue, t->client);
+	if (tb_frozen(&rq->economy, t->client))
+		seat_of(t->client)->border_ns = runnable && is_interrupted(p) ? t->exec_ns : 0;
+	/* Not before: what is frozen at this moment is charged by one of the two. */
+	c->leaf = TB_NONE;
 	if (t->sliced_ns) {
 		note_use(&rq->economy, t);
 		if (trace_on)
@@ -334,8 +342,7 @@ void BPF_STRUCT_OPS(tombola_disable, struct task_struct *p)
 s32 BPF_STRUCT_OPS(tombola_init_task, struct task_struct *p, struct scx_init_task_args *args)
 {
 	u32 *leaf = bpf_task_storage_get(&leaves, p, 0, BPF_LOCAL_STORAGE_GET_F_CREATE);
-	struct task *forker = task_at(TB_NONE), *before = forker;
-	struct task_struct *leader;
+	struct task *forker = task_at(TB_NONE);
 
 	if (!leaf)
 		return -ENOMEM;
@@ -345,14 +352,9 @@ s32 BPF_STRUCT_OPS(tombola_init_task, struct task_struct *p, struct scx_init_tas
 	if (args->fork) {
 		forker = task_find(bpf_get_current_task_btf());
 		rehome_forker(bpf_get_current_task_btf(), forker);
-		before = forker;
-	} else {
-		leader = p->group_leader;
-		if (leader)
-			before = task_find(leader);
 	}
-	*leaf = arrive(p, forker, before);
-	return 0;
+	*leaf = arrive(p, forker);
+	return *leaf ? 0 : -EAGAIN;
 }
 
 /* The thread is ours from here on, new or back from another class. */
@@ -393,7 +395,7 @@ s32 BPF_STRUCT_OPS_SLEEPABLE(tombola_init)
 	bpf_spin_lock(&rq->lock);
 	tb_queue_init(&rq->economy, TOMBOLA_FLOOR_DEFAULT);
 	bpf_spin_unlock(&rq->lock);
-	root_client = user_of(0);
+	root_client = (u32)user_of(0);
 	ret = slice_timers_init();
 	if (!ret)
 		ret = vigil_init();
@@ -414,6 +416,7 @@ void BPF_STRUCT_OPS(tombola_exit_op, struct scx_exit_info *info)
 	running = 0;
 	bpf_probe_read_kernel_str(tombola_exit.reason, sizeof(tombola_exit.reason), info->reason);
 	bpf_probe_read_kernel_str(tombola_exit.msg, sizeof(tombola_exit.msg), info->msg);
+	bpf_probe_read_kernel_str(tombola_exit.dump, sizeof(tombola_exit.dump), info->dump);
 	tombola_exit.code = info->exit_code;
 	tombola_exit.kind = (s32)info->kind;
 	ring_bell();
@@ -431,6 +434,9 @@ struct sched_ext_ops tombola_ops = {
 	.disable = (void *)tombola_disable,
 	.init_task = (void *)tombola_init_task,
 	.exit_task = (void *)tombola_exit_task,
+	.dump = (void *)tombola_dump,
+	.dump_cpu = (void *)tombola_dump_cpu,
+	.dump_task = (void *)tombola_dump_task,
 	.cpu_online = (void *)tombola_cpu_online,
 	.cpu_offline = (void *)tombola_cpu_offline,
 	.init = (void *)tombola_init,

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * Who there is: users, processes and threads come, change sides and go.
+ * Who there is: processes and threads come, change sides and go.
  *
  *   thread of a new process   a leaf beside its parent's process, in the same currency, with as many tickets
  *   second thread             its process becomes a currency in the leaf's place, both threads are leaves in it
@@ -9,7 +9,7 @@
  */
 #pragma once
 #include "settle.h"
-#include "state.h"
+#include "users.h"
 
 static __always_inline u32 uid_of(struct task_struct *p)
 {
@@ -18,185 +18,226 @@ static __always_inline u32 uid_of(struct task_struct *p)
 	return cred ? cred->uid.val : 0;
 }
 
-static __always_inline struct seat *seat_init(u32 client, u32 id, u32 tgid, u32 uid)
-{
-	struct seat *seat = seat_of(client);
-	u32 serial = seat->serial + 1;
-
-	__builtin_memset(seat, 0, sizeof(*seat));
-	seat->serial = serial;
-	seat->id = id;
-	seat->tgid = tgid;
-	seat->uid = uid;
-	return seat;
-}
-
-/* The currency of a user, made when the uid is first seen. Two CPUs may see it at once: the loser gives its own back. */
-__noinline u32 user_of(u32 uid)
-{
-	u32 *known = bpf_map_lookup_elem(&users, &uid), made;
-
-	if (known)
-		return *known;
-	made = step_new(0, TB_KIND_USER, TB_BEST_EFFORT, default_base);
-	if (!made)
-		return TB_NONE;
-	seat_init(made, uid, 0, uid);
-	if (!bpf_map_update_elem(&users, &uid, &made, BPF_NOEXIST)) {
-		tell_of_base();
-		return made;
-	}
-	step_free(0, made);
-	known = bpf_map_lookup_elem(&users, &uid);
-	return known ? *known : TB_NONE;
-}
-
-/* Where a client in limbo or with a reservation belongs. */
-__noinline u32 home_of(u32 client)
+/* An empty process that is to take the place of `leaf` (take_place). 0: there is no place left. */
+__noinline u64 step_new_process(u32 leaf, u32 tgid)
 {
 	struct run_queue *rq = queue_of(0);
-	struct seat *seat = seat_of(client);
-	u32 home;
-	u8 kind;
+	u64 number = 0;
+	u32 made, user = seat_of(leaf)->user;
 
-	if (!rq || tb_at(&rq->economy, client)->kind == TB_KIND_USER)
-		return TB_BEST_EFFORT;
-	home = client_of(&rq->economy, seat->home);
-	kind = tb_at(&rq->economy, home)->kind;
-	return kind == TB_KIND_USER || kind == TB_KIND_CURRENCY ? home : user_of(seat->uid);
+	if (!rq)
+		return 0;
+	bpf_spin_lock(&rq->lock);
+	made = new_client(&rq->economy, TB_KIND_PROCESS, TB_LIMBO, TB_TICKETS_DEFAULT, user, tgid, tgid);
+	if (made)
+		number = number_of(made);
+	bpf_spin_unlock(&rq->lock);
+	return number;
 }
 
-/* The process of `leaf`, its only thread, becomes a currency, with the leaf in it. */
+/* The process of `leaf`, its only thread, becomes a currency, with the leaf in it. TB_NONE: there is no place left. */
 static __always_inline u32 process_from(u32 queue, u32 leaf, u32 tgid)
 {
-	struct run_queue *rq = queue_of(queue);
-	struct seat *seat = seat_of(leaf);
-	u64 precharged = seat->precharge_ns;
-	struct tb_client *c, *made;
+	u64 made = step_new_process(leaf, tgid), precharged = seat_of(leaf)->precharge_ns;
+	u32 process = (u32)made;
+
+	if (!made)
+		return TB_NONE;
+	settle_bill(queue, leaf, 0);
+	step_move(number_of(leaf), made, AT_ONCE);
+	step_fund(number_of(leaf), TB_TICKETS_DEFAULT, SAME_LIMIT, 0);
+	settle_bill(queue, leaf, precharged);
+	bpf_map_update_elem(&processes, &tgid, &process, BPF_ANY);
+	__sync_fetch_and_add(&nr_processes, 1);
+	return process;
+}
+
+/* The currency that a thread shares with one that was there before, whose process has one now at the latest. */
+static __always_inline u32 process_with(struct task *before)
+{
+	struct run_queue *rq = queue_of(0);
 	u32 process;
+
+	if (!rq || !before->client)
+		return TB_NONE;
+	process = process_of(&rq->economy, before->client);
+	return process == before->client ? process_from(before->queue, process, before->tgid) : process;
+}
+
+/* Of a new thread: its own number, and in the upper half its process's. */
+static __always_inline u64 numbers_of(struct task_struct *p)
+{
+	return (u64)(u32)p->tgid << 32 | (u32)p->pid;
+}
+
+/*
+ * A thread that was forked by `forker`, which has run for ran_ns since it was settled: in `process`, or without one beside the
+ * forker's. Its leaf; TB_NONE: there is no place for one more of its user.
+ */
+__noinline u32 step_new_thread(u32 forker, u32 process, u64 numbers, u64 ran_ns)
+{
+	struct run_queue *rq = queue_of(0);
+	struct tb_run run = { .ran_ns = ran_ns, .precharge_ns = seat_of(forker)->precharge_ns };
+	u32 beside, user = seat_of(forker)->user, parent = process, tickets = TB_TICKETS_DEFAULT, leaf = TB_NONE;
+	struct seat *forking, *seat;
 
 	if (!rq)
 		return TB_NONE;
-	c = tb_at(&rq->economy, leaf);
-	process = step_new(queue, TB_KIND_PROCESS, c->parent, c->tickets);
-	if (!process)
-		return TB_NONE;
-	seat_init(process, tgid, tgid, seat->uid);
-	seat_of(process)->home = seat->home;
-	seat_of(process)->wins = seat->wins;
-	__builtin_memcpy(seat_of(process)->left, seat->left, sizeof(seat->left));
-	settle_bill(queue, leaf, 0);
-	made = tb_at(&rq->economy, process);
 	bpf_spin_lock(&rq->lock);
-	made->pass = c->pass;
-	made->used_ns = c->used_ns;
-	bpf_spin_unlock(&rq->lock);
-	step_move(number_of(leaf), number_of(process), AT_ONCE);
-	step_set_tickets(number_of(leaf), TB_TICKETS_DEFAULT);
-	settle_bill(queue, leaf, precharged);
-	return process;
-}
-
-/* The currency of p's threads, given one that was there before. TB_NONE: p is the first, or there is no place left. */
-static __always_inline u32 process_for(struct task_struct *p, struct task *before)
-{
-	u32 tgid = (u32)p->tgid, *known, process = TB_NONE;
-
-	if (p->tgid == p->pid)
-		return TB_NONE;
-	known = bpf_map_lookup_elem(&processes, &tgid);
-	if (known)
-		return *known;
-	if (before->client && before->tgid == tgid) {
-		process = process_from(before->queue, before->client, tgid);
-		if (process && !bpf_map_update_elem(&processes, &tgid, &process, BPF_NOEXIST))
-			__sync_fetch_and_add(&nr_processes, 1);
+	beside = process_of(&rq->economy, forker);
+	forking = seat_of(beside);
+	if (!parent) {
+		tickets = tb_at(&rq->economy, beside)->tickets;
+		/* A thread may have another user than its process. */
+		parent = user == forking->user ? tb_at(&rq->economy, beside)->parent : user;
 	}
-	return process;
+	if (may_own(&rq->economy, user))
+		leaf = new_client(&rq->economy, TB_KIND_THREAD, parent, tickets, user, (u32)numbers, (u32)(numbers >> 32));
+	if (leaf) {
+		seat = seat_of(leaf);
+		if (!process) {
+			seat->home = forking->home;
+			seat->limit = forking->limit;
+			seat->frozen = forking->frozen;
+		}
+		tb_born(&rq->economy, leaf, forker, &run);
+		forking->child = leaf;
+		forking->child_tid = (u32)numbers;
+	}
+	bpf_spin_unlock(&rq->lock);
+	return leaf;
 }
 
-/* A thread comes, forked by `forker` if that is ours, or found when the scheduler began. Its leaf, if there is place for it. */
-static __always_inline u32 arrive(struct task_struct *p, struct task *forker, struct task *before)
+/* A thread that no other one of ours has forked: in `process`, or by itself with its user. TB_NONE: there is no place left. */
+__noinline u32 step_found_thread(u64 user, u32 process, u64 numbers)
 {
 	struct run_queue *rq = queue_of(0);
-	struct tb_run run = {};
-	struct seat *forking, *seat;
-	u32 parent = process_for(p, before), leaf, tickets = TB_TICKETS_DEFAULT, of_forker = forker->client, beside;
-	u32 uid = uid_of(p);
-	u64 home = 0;
-	struct task *t;
+	u32 leaf = TB_NONE, owner = (u32)user;
+
+	if (!rq)
+		return TB_NONE;
+	bpf_spin_lock(&rq->lock);
+	if (client_of(&rq->economy, user) && !seat_of(owner)->closed)
+		leaf = new_client(&rq->economy, TB_KIND_THREAD, process ? process : owner, TB_TICKETS_DEFAULT, owner,
+				  (u32)numbers, (u32)(numbers >> 32));
+	bpf_spin_unlock(&rq->lock);
+	return leaf;
+}
+
+static __always_inline u32 forked(struct task_struct *p, struct task *forker)
+{
+	struct cpu *c = cpu_of((s32)bpf_get_smp_processor_id());
+	u32 process = TB_NONE;
+
+	if (p->tgid != p->pid) {
+		process = process_with(forker);
+		if (!process)
+			return TB_NONE;
+	}
+	return step_new_thread(forker->client, process, numbers_of(p), c->leaf == forker->client ? now_ns() - c->since_ns : 0);
+}
+
+static __always_inline u32 found(struct task_struct *p)
+{
+	struct task_struct *leader = p->group_leader;
+	const struct cred *cred = p->cred;
+	u32 process = TB_NONE;
+
+	if (!cred)
+		return TB_NONE;
+	if (leader && p->tgid != p->pid)
+		process = process_with(task_find(leader));
+	return step_found_thread(user_of(payer_of(cred)), process, numbers_of(p));
+}
+
+/* A thread comes, forked by `forker` if that is ours, or found when the scheduler began. TB_NONE: there is no place for it. */
+static __always_inline u32 arrive(struct task_struct *p, struct task *forker)
+{
+	u32 leaf = forker->client ? forked(p, forker) : found(p), uid = uid_of(p);
+	struct task *t = task_at(leaf);
 
 	/* One load for both would be of two kinds of memory, which the verifier refuses. */
 	asm volatile("" : "+r"(uid));
-	if (of_forker)
+	if (forker->client)
 		uid = forker->uid;
-	if (!parent && !of_forker)
-		parent = user_of(uid);
-	if (!rq || (!parent && !of_forker)) {
-		count(TOMBOLA_COUNT_FULL);
-		return TB_NONE;
-	}
-	if (of_forker) {
-		struct cpu *c = cpu_of((s32)bpf_get_smp_processor_id());
-
-		if (c->leaf == of_forker) {
-			run.ran_ns = now_ns() - c->since_ns;
-			run.precharge_ns = seat_of(of_forker)->precharge_ns;
-		}
-	}
-	bpf_spin_lock(&rq->lock);
-	beside = process_of(&rq->economy, of_forker);
-	forking = seat_of(beside);
-	if (!parent) {
-		parent = tb_at(&rq->economy, beside)->parent;
-		tickets = tb_at(&rq->economy, beside)->tickets;
-		home = forking->home;
-	}
-	leaf = tb_new(&rq->economy, TB_KIND_THREAD, parent, tickets);
-	if (leaf && of_forker) {
-		tb_born(&rq->economy, leaf, of_forker, &run);
-		forking->child = leaf;
-		forking->child_tid = (u32)p->pid;
-	}
-	bpf_spin_unlock(&rq->lock);
 	if (!leaf) {
 		count(TOMBOLA_COUNT_FULL);
 		return TB_NONE;
 	}
-	seat = seat_init(leaf, (u32)p->pid, (u32)p->tgid, uid);
-	seat->home = home;
-	t = task_at(leaf);
 	t->queue = 0;
 	t->uid = uid;
 	t->tgid = (u32)p->tgid;
+	t->unpaid_ns = 0;
 	t->exec_ns = p->se.sum_exec_runtime;
 	t->sliced_ns = 0;
 	t->client = leaf;
 	return leaf;
 }
 
+static __always_inline void belongs_to(u32 client, u32 user)
+{
+	struct seat *seat = seat_of(client);
+
+	seat_of(seat->user)->owned--;
+	if (!seat_of(seat->user)->owned)
+		users_left = 1;
+	seat_of(user)->owned++;
+	seat->user = user;
+}
+
+/*
+ * A thread, and its process, belong to another user from now on. What the former one has frozen it is no longer. 1: they do
+ * already. -ENOENT: that user has just gone.
+ */
+__noinline int step_change_user(u32 leaf, u64 number)
+{
+	struct run_queue *rq = queue_of(0);
+	u32 process, user = (u32)number;
+	int ret = -ENOENT;
+
+	if (!rq)
+		return ret;
+	bpf_spin_lock(&rq->lock);
+	if (client_of(&rq->economy, number) && !seat_of(user)->closed) {
+		process = process_of(&rq->economy, leaf);
+		ret = seat_of(leaf)->user == user && seat_of(process)->user == user;
+		belongs_to(leaf, user);
+		if (process != leaf)
+			belongs_to(process, user);
+		if (!ret && seat_of(process)->limit == TOMBOLA_NO_LIMIT)
+			seat_of(process)->frozen = 0;
+	}
+	bpf_spin_unlock(&rq->lock);
+	return ret;
+}
+
 /*
  * p may have changed its uid meanwhile: it is settled and goes to the other user, and its process's other threads with it. A
- * reservation it keeps, and frozen it stays.
+ * reservation it keeps, and frozen by an administrator it stays.
  */
 static __always_inline void rehome(struct task_struct *p, struct task *t)
 {
 	struct run_queue *rq = queue_of(t->queue);
-	u32 uid = uid_of(p), user, process;
+	const struct cred *cred = p->cred;
+	u32 uid = uid_of(p);
+	u64 user, process;
+	int same;
 
-	if (t->uid == uid)
+	if (t->uid == uid || !rq || !cred)
 		return;
-	user = user_of(uid);
-	if (!rq || !user)
+	user = user_of(payer_of(cred));
+	same = step_change_user(t->client, user);
+	if (same < 0)
 		return;
 	t->uid = uid;
+	if (same)
+		return;
 	count(TOMBOLA_COUNT_REHOMED);
 	settle_bill(t->queue, t->client, 0);
-	process = process_of(&rq->economy, t->client);
-	seat_of(process)->uid = uid;
-	step_move(number_of(process), number_of(user), 0);
+	process = number_of(process_of(&rq->economy, t->client));
+	step_move(process, user, 0);
+	step_move(process, BY_TICKETS, AT_ONCE);
 }
-
 /*
  * The current thread is about to fork, and its child will stand beside it. A chain of forks, each too short to be settled, would
  * stay with the first one's user for ever.
@@ -212,15 +253,18 @@ static __always_inline void rehome_forker(struct task_struct *p, struct task *t)
 	settle_bill(t->queue, t->client, precharged);
 }
 
-/* A frozen thread is killed: it ends at root's expense. */
+/* A frozen thread is killed: it ends at its user's expense, or if the user is frozen at root's. */
 static __always_inline void thaw_to_die(struct task_struct *p, struct task *t)
 {
 	struct run_queue *rq = queue_of(t->queue);
 	struct signal_struct *signal = p->signal;
+	u32 process;
 
 	if (!rq || !t->client || !signal || !(signal->flags & SIGNAL_GROUP_EXIT) || !tb_frozen(&rq->economy, t->client))
 		return;
-	step_move(number_of(process_of(&rq->economy, t->client)), number_of(root_client), AT_ONCE);
+	process = process_of(&rq->economy, t->client);
+	seat_of(process)->frozen = 0;
+	step_move(number_of(process), TO_DIE, AT_ONCE);
 }
 
 /*
@@ -250,7 +294,7 @@ static __always_inline void bequeath(struct task *t, u32 parent)
 static __always_inline void depart(struct task *t)
 {
 	struct run_queue *rq = queue_of(t->queue);
-	u32 leaf = t->client, process, parent, last = 0, tgid = t->tgid;
+	u32 leaf = t->client, process, last = 0, tgid = t->tgid, *known;
 
 	if (!rq || !leaf)
 		return;
@@ -258,18 +302,16 @@ static __always_inline void depart(struct task *t)
 	step_leave(t->queue, leaf);
 	bpf_spin_lock(&rq->lock);
 	process = process_of(&rq->economy, leaf);
-	parent = tb_at(&rq->economy, leaf)->parent;
-	seat_of(leaf)->tgid = 0;
-	tb_free(&rq->economy, leaf);
+	free_client(&rq->economy, leaf);
 	if (process != leaf)
 		last = tb_at(&rq->economy, process)->clients == 0;
-	else
-		vacate(&rq->economy, parent);
 	bpf_spin_unlock(&rq->lock);
 	if (!last)
 		return;
-	if (!bpf_map_delete_elem(&processes, &tgid))
-		__sync_fetch_and_sub(&nr_processes, 1);
-	seat_of(process)->tgid = 0;
-	step_free(t->queue, process);
+	/* Another process may have the number by now: kernels before 6.18 tell of a death late. */
+	known = bpf_map_lookup_elem(&processes, &tgid);
+	if (known && *known == process)
+		bpf_map_delete_elem(&processes, &tgid);
+	__sync_fetch_and_sub(&nr_processes, 1);
+	step_free(number_of(process));
 }

@@ -43,7 +43,7 @@ static __always_inline void take_stock(struct task_struct *p, struct task *t)
 
 	t->exec_ns = exec_ns;
 	t->sliced_ns += used_ns;
-	seat_of(t->client)->unpaid_ns += used_ns;
+	t->unpaid_ns += used_ns;
 }
 
 static __always_inline u32 per_million(u64 part, u64 whole)

@@ -13,7 +13,7 @@
  * way.
  */
 #pragma once
-#include "state.h"
+#include "users.h"
 
 struct slice_timer {
 	struct bpf_timer timer;
@@ -112,7 +112,8 @@ static __always_inline void slice_timer_wind(s32 cpu, struct cpu *c, u64 now)
 	struct slice_timer *timer;
 	u64 left_ns = c->end_ns - now;
 
-	if (tombola_config.tick_slices || (c->armed && (s64)(c->end_ns + TIMER_SLACK_NS - c->timer_ns) >= 0))
+	if ((tombola_config.tick_slices && left_ns > SLICE_OVERDUE_NS) ||
+	    (c->armed && (s64)(c->end_ns + TIMER_SLACK_NS - c->timer_ns) >= 0))
 		return;
 	timer = bpf_map_lookup_elem(&slice_timers, &key);
 	if (!timer)
@@ -127,20 +128,20 @@ static __always_inline void slice_timer_wind(s32 cpu, struct cpu *c, u64 now)
 /*
  * Who is frozen has a turn of the shortest slice each config.patience_ns, or the kernel would call it a stall, and a lock of the
  * kernel's that it holds would be held for ever. On a CPU where nobody else wants to run, nobody asks: it is made to. The timer
- * goes on by itself: if freezing somebody started it, who freezes again and again would keep it from ever firing.
+ * goes on by itself: if freezing somebody started it, who freezes again and again would keep it from ever firing. It also looks
+ * for users who have gone.
  */
 static int vigil(void *map, u32 *key, struct slice_timer *value)
 {
 	struct run_queue *rq = queue_of(0);
 
 	bpf_timer_start(&value->timer, tombola_config.patience_ns / 5, 0);
-	if (!rq || !tb_at(&rq->economy, TB_LIMBO)->active)
-		return 0;
-	for (u32 cpu = 0; cpu < NR_CPUS && can_loop; cpu++) {
-		if (cpu >= tombola_config.nr_cpus)
-			break;
-		scx_bpf_kick_cpu((s32)cpu, SCX_KICK_IDLE);
+	if (users_left) {
+		users_left = 0;
+		purge_users(TB_LIMBO);
 	}
+	if (rq && tb_at(&rq->economy, TB_LIMBO)->active)
+		kick_idle();
 	return 0;
 }
 

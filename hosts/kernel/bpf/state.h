@@ -18,16 +18,22 @@
 
 #define NR_QUEUES 1
 #define NR_CPUS 512
-#define NR_USERS 4096
-/* The other half of the clients is left for threads, however many currencies users make. */
+/* The other half of the clients is left for threads, however many users there are and currencies they make. */
+#define NR_USERS (TB_CLIENTS / 2)
 #define NR_CURRENCIES (TB_CLIENTS / 2)
+/* Ranges of subordinate uids (/etc/subuid), at most. A power of two. */
+#define NR_SUBORDINATE 4096
 
 /* Nobody waits: look again after this long. */
 #define SLICE_ALONE_NS 20000000ull
-/* A slice out of turn, for who has waited longer than config.patience_ns. */
+/* A slice out of turn, for one that has waited longer than config.patience_ns, or is frozen and may hold a lock of the kernel's. */
 #define SLICE_OVERDUE_NS 250000ull
 /* The same for who is frozen; with what it takes to switch to it and away again that is less than 1 ms in 40 s. */
 #define SLICE_FROZEN_NS 20000ull
+/* Turns of these kinds, and the switches to them, have one part in so many of a CPU that others want. */
+#define OVERDUE_PART 100
+#define URGENT_PART 30
+#define NR_URGENT 64
 /* All who wait get a slice within this time, however many they are. */
 #define ROUND_NS 2000000000ull
 /* How often a slice is halved for who has few tickets. */
@@ -64,6 +70,12 @@ struct run_queue {
 	/* Of the wake-up that has the lock; here, as the verifier would tell apart each value of a local one. */
 	volatile u32 verdict;
 	volatile u64 meeting; /* where it and who has the CPU meet (tb_meet) */
+	volatile u32 into;    /* the same of a move: the currency that it leads into */
+	volatile u64 drawn;   /* and of a draw: who has won */
+	/* Numbers of leaves that wait in limbo and may hold something of the kernel's, from the first to before the last. */
+	u64 urgent[NR_URGENT];
+	u32 urgent_first;
+	u32 urgent_last;
 	struct tb_queue economy;
 };
 
@@ -76,7 +88,7 @@ struct {
 
 struct seat {
 	u64 precharge_ns; /* what the pick of a running leaf charged in advance */
-	u64 unpaid_ns;    /* what it has used since, as far as counted, and was not charged yet */
+	u64 uncounted_ns; /* what it was charged for its run before the kernel had counted that (step_settle_running) */
 	u64 wins;
 	union {
 		u32 left[TOMBOLA_QUANTUM_PARTS]; /* of a process: how much of its slices was left */
@@ -85,11 +97,17 @@ struct seat {
 	u32 serial;  /* how often this seat was taken: clients are used again */
 	u32 id;      /* uid of a user and of a currency's owner, tgid, tid */
 	u32 tgid;    /* of a thread or process */
-	u32 uid;     /* of a process: whose tickets are its own when it is in no other currency */
+	u32 user;    /* the client of the user that it belongs to; that one outlives it */
+	u32 owned;   /* of a user: clients that belong to it */
 	u32 made;    /* of a user: currencies */
-	u64 home;    /* of one in limbo or with a reservation: number of the currency that it comes from */
 	u32 child;   /* the client that it forked last, */
 	u32 child_tid; /* and whose that was */
+	u64 border_ns; /* of a frozen leaf: its CPU time when seen at the border to user mode, holding nothing of the kernel's */
+	u64 home;    /* of one in limbo or with a reservation: number of the currency that it comes from */
+	u16 limit;   /* the most tickets that its owner may give it, as an administrator said; or TOMBOLA_NO_LIMIT */
+	u8 frozen;   /* it has no tickets, and belongs into limbo */
+	u8 closed;   /* of a currency that is about to end: nothing may come into it */
+	u8 empty;    /* of a user: nothing belonged to it when purge_users looked last */
 };
 
 struct seat seats[TB_CLIENTS];
@@ -97,8 +115,9 @@ struct seat seats[TB_CLIENTS];
 struct task {
 	u32 queue;
 	u32 client; /* leaf in that queue's economy; TB_NONE: gone */
-	u32 uid;
+	u32 uid;    /* its real one, when it was looked at last */
 	u32 tgid;
+	u64 unpaid_ns; /* what it has used, as far as counted, and was not charged yet */
 	u64 exec_ns;  /* the kernel's count of its CPU time at the last settlement */
 	u64 slice_ns; /* how long it may run */
 	u64 sliced_ns; /* of that, used */
@@ -115,13 +134,29 @@ struct {
 	__type(value, u32);
 } leaves SEC(".maps");
 
-/* uid -> client; tgid of a process with several threads -> client. */
+/* uid -> number of the user's client (number_of). */
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
 	__uint(max_entries, NR_USERS);
 	__type(key, u32);
-	__type(value, u32);
+	__type(value, u64);
 } users SEC(".maps");
+
+/* Ranges of uids that belong to other users, in ascending order; what is behind the last one is zero. Written by the daemon. */
+struct subordinate {
+	u32 first;
+	u32 count;
+	u32 owner;
+};
+
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, NR_SUBORDINATE);
+	__type(key, u32);
+	__type(value, struct subordinate);
+} subordinates SEC(".maps");
+
+/* tgid of a process with several threads -> client. */
 
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
@@ -130,7 +165,7 @@ struct {
 	__type(value, u32);
 } processes SEC(".maps");
 
-/* Owner and name -> client. */
+/* Owner and name -> number of the client. */
 struct currency_name {
 	u32 uid;
 	char name[TOMBOLA_NAME];
@@ -140,7 +175,7 @@ struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
 	__uint(max_entries, NR_CURRENCIES);
 	__type(key, struct currency_name);
-	__type(value, u32);
+	__type(value, u64);
 } currencies SEC(".maps");
 
 struct cpu {
@@ -152,9 +187,14 @@ struct cpu {
 	u64 since_ns;   /* since when, or since the last settlement */
 	u64 end_ns;     /* when the slice is to end */
 	u64 timer_ns;   /* when the timer will fire */
+	u64 overdue_ns; /* when one out of turn may have the CPU again, if others want it */
+	u64 turn_ns;    /* since when one has it; 0: none */
+	u32 urgent;     /* the last of these turns was an urgent one's */
 } __attribute__((aligned(64)));
 
 struct cpu cpus[NR_CPUS];
+u32 nr_subordinates; /* ranges in `subordinates`; written by the daemon */
+u32 users_left; /* some user may have nothing any more (purge_users) */
 u32 lone_slices; /* some CPU may have a slice for a thread alone */
 u64 counters[TOMBOLA_COUNTERS];
 u64 nr_processes; /* entries of `processes` */

@@ -12,21 +12,64 @@
 #pragma once
 #include "state.h"
 
+/* Is a client in limbo, or with a reservation, and not where it is at home? */
+static __always_inline bool is_away(struct tb_queue *q, u32 client)
+{
+	u8 kind = tb_at(q, tb_at(q, client)->parent)->kind;
+
+	return kind == TB_KIND_RESERVATION || kind == TB_KIND_LIMBO;
+}
+
+/* The currency that a client is at home in. */
+static __noinline u32 home_of(struct tb_queue *q, u32 client)
+{
+	u32 home = tb_at(q, client)->parent;
+	u8 kind;
+
+	if (tb_at(q, client)->kind == TB_KIND_USER)
+		return TB_BEST_EFFORT;
+	if (is_away(q, client))
+		home = client_of(q, seat_of(client)->home);
+	kind = tb_at(q, home)->kind;
+	return kind == TB_KIND_USER || kind == TB_KIND_CURRENCY ? home : seat_of(client)->user;
+}
+
+/* Of a leaf that is frozen, or in something that is: the currency which that comes from. TB_NONE: nobody, a user is frozen. */
+static __noinline u32 pays_for(struct tb_queue *q, u32 leaf)
+{
+	tb_loop(TB_DEPTH) {
+		u32 parent = tb_at(q, leaf)->parent;
+
+		if (!parent || parent == TB_LIMBO)
+			break;
+		leaf = parent;
+	}
+	if (tb_at(q, leaf)->parent != TB_LIMBO || tb_at(q, leaf)->kind == TB_KIND_USER)
+		return TB_NONE;
+	return home_of(q, leaf);
+}
+
 /*
  * Under the lock: charge a leaf and its currencies for what it used, undo what its pick had charged in advance, and charge its
- * next run in advance. What the seat says of both belongs to whoever holds the leaf: the CPU it runs on, or the one that has
- * just withdrawn it.
+ * next run in advance. What task and seat say of both belongs to whoever holds the leaf: the CPU it runs on, or the one that has
+ * just withdrawn it. What it was charged before that was counted (step_settle_running) is taken off. What one that is frozen uses
+ * all the same is charged to the currency that it comes from, too.
  */
 static __always_inline void charge(struct tb_queue *q, u32 leaf, u64 next_ns, u32 seed)
 {
 	struct seat *seat = seat_of(leaf);
+	struct task *t = task_at(leaf);
 	struct tb_bill *bill = &q->bill;
+	u64 counted_ns = tb_min(seat->uncounted_ns, t->unpaid_ns);
 
-	bill->used_ns = seat->unpaid_ns;
+	bill->used_ns = t->unpaid_ns - counted_ns;
 	bill->precharge_ns = seat->precharge_ns;
 	bill->next_ns = next_ns;
 	bill->seed = seed;
-	seat->unpaid_ns = 0;
+	if (bill->used_ns && tb_at(q, TB_LIMBO)->clients)
+		q->moves_to = pays_for(q, leaf);
+	t->unpaid_ns = 0;
+	seat->uncounted_ns -= counted_ns;
 	seat->precharge_ns = next_ns;
 	tb_charge(q, RULES, leaf);
 }
@@ -34,13 +77,13 @@ static __always_inline void charge(struct tb_queue *q, u32 leaf, u64 next_ns, u3
 /* Every other time there is nothing to charge. */
 static __always_inline bool owes(u32 leaf, u64 next_ns)
 {
-	return seat_of(leaf)->unpaid_ns | (seat_of(leaf)->precharge_ns ^ next_ns);
+	return task_at(leaf)->unpaid_ns | (seat_of(leaf)->precharge_ns ^ next_ns);
 }
 
 /* Only what was used is drawn for. */
 static __always_inline u32 new_seed(u32 leaf)
 {
-	return tombola_config.rules.lottery && seat_of(leaf)->unpaid_ns ? bpf_get_prandom_u32() : 0;
+	return tombola_config.rules.lottery && task_at(leaf)->unpaid_ns ? bpf_get_prandom_u32() : 0;
 }
 
 __noinline int step_settle(u32 queue, u32 leaf, u64 next_ns)
@@ -62,18 +105,98 @@ static __always_inline void settle_bill(u32 queue, u32 leaf, u64 next_ns)
 		step_settle(queue, leaf, next_ns);
 }
 
-/* A draw out of turn, for who has waited too long; who is frozen has the shortest turn that there is. */
+/* A draw out of turn; the turn is a short one, for one that is frozen and was seen at the border to user mode. */
 #define DRAW_OVERDUE (1ull << 32)
 #define DRAW_FROZEN (1ull << 33)
 
-/*
- * Who is to have a CPU of `mask`: `held`, which is settled first and could go on, or TB_NONE; or the best of those who wait, who
- * then waits no more. TB_NONE if nobody may run there.
- */
-__noinline u64 step_draw(u32 queue, u32 held, u64 now, u64 mask)
+/* Was a frozen thread seen at the border to user mode when it ran last? Then it holds nothing of the kernel's. */
+static __always_inline bool is_at_border(u32 leaf)
 {
-	struct run_queue *rq = queue_of(queue);
-	u64 flags = 0;
+	return seat_of(leaf)->border_ns && seat_of(leaf)->border_ns == task_at(leaf)->exec_ns;
+}
+
+/*
+ * A frozen thread that was stopped in a system call may hold a lock that others need. It is to have its turns sooner, until it is
+ * seen at the border to user mode; and so are all that are frozen with a currency, as nobody knows yet. If there are too many,
+ * the rest waits as long as any frozen one.
+ */
+static __always_inline void wait_urgently(struct run_queue *rq, u32 client)
+{
+	if (is_at_border(client) || rq->urgent_last - rq->urgent_first >= NR_URGENT)
+		return;
+	rq->urgent[rq->urgent_last & (NR_URGENT - 1)] = number_of(client);
+	rq->urgent_last++;
+}
+
+/* Of the leaves that wait in a client, or the client itself: whose turn it is on a CPU of `mask`. */
+static __noinline u32 first_in(struct tb_queue *q, u32 client, u64 mask)
+{
+	tb_loop(TB_DEPTH) {
+		struct tb_client *c = tb_at(q, client);
+
+		if (!client || c->kind == TB_KIND_THREAD)
+			break;
+		client = tb_order_first(q, c, c->vnow + (1ull << 62), mask);
+	}
+	return tb_at(q, client)->state & TB_QUEUED && tb_at(q, client)->mask & mask ? client : TB_NONE;
+}
+
+/* The first of them that may have a CPU of `mask`. A currency goes to the end, until all in it were seen at the border. */
+static __noinline u32 next_urgent(struct run_queue *rq, u64 mask)
+{
+	u64 number = rq->urgent[rq->urgent_first & (NR_URGENT - 1)];
+	struct tb_queue *q = &rq->economy;
+	u32 client = client_of(q, number), leaf;
+
+	if (rq->urgent_first == rq->urgent_last)
+		return TB_NONE;
+	rq->urgent_first++;
+	if (!tb_frozen(q, client))
+		return TB_NONE;
+	leaf = first_in(q, client, mask);
+	if (is_at_border(leaf))
+		return TB_NONE;
+	if (leaf != client && tb_at(q, client)->state & TB_QUEUED)
+		wait_urgently(rq, client);
+	return leaf;
+}
+
+/*
+ * Who is to have the CPU although it is not its turn. All such together have a small part of a CPU that others want, however
+ * many a user makes of them; but for those for which it would become too late (the watchdog waits for 30 s).
+ */
+static __noinline u64 out_of_turn(struct run_queue *rq, struct cpu *c, u64 now, u64 mask, bool wanted)
+{
+	struct tb_queue *q = &rq->economy;
+	u32 overdue = tb_overdue(q, now, tombola_config.patience_ns, mask), urgent = TB_NONE;
+	u64 since = tb_at(q, overdue)->since;
+
+	if (c->turn_ns) {
+		c->overdue_ns = now + (now - c->turn_ns) * (c->urgent ? URGENT_PART : OVERDUE_PART);
+		c->turn_ns = 0;
+	}
+	if (wanted && (s64)(now - c->overdue_ns) < 0 &&
+	    (!overdue || (s64)(now - since - 4 * tombola_config.patience_ns) < 0))
+		return TB_NONE;
+	if (!overdue || !c->urgent)
+		urgent = next_urgent(rq, mask);
+	c->urgent = !!urgent;
+	if (urgent)
+		return urgent | DRAW_OVERDUE;
+	if (!overdue)
+		return TB_NONE;
+	return overdue | DRAW_OVERDUE | (tb_frozen(q, overdue) ? DRAW_FROZEN : 0);
+}
+
+/*
+ * Who is to have a CPU, which threads of `mask` may run on: `held`, which is settled first and could go on, or TB_NONE; or the
+ * best of those who wait, who then waits no more. TB_NONE if nobody may run there.
+ */
+__noinline u64 step_draw(u32 cpu, u32 held, u64 now, u64 mask)
+{
+	struct run_queue *rq = queue_of(0);
+	struct cpu *c = cpu_of((s32)cpu);
+	u64 drawn;
 	u32 best, seed = new_seed(held);
 
 	if (!rq)
@@ -83,17 +206,19 @@ __noinline u64 step_draw(u32 queue, u32 held, u64 now, u64 mask)
 		charge(&rq->economy, held, 0, seed);
 	if (held && tb_frozen(&rq->economy, held))
 		held = TB_NONE;
-	best = tb_overdue(&rq->economy, now, tombola_config.patience_ns, mask);
-	if (best)
-		flags = DRAW_OVERDUE | (tb_frozen(&rq->economy, best) ? DRAW_FROZEN : 0);
+	best = tb_pick(&rq->economy, RULES, mask);
+	rq->drawn = out_of_turn(rq, c, now, mask, best || held);
+	if (rq->drawn)
+		c->turn_ns = now;
+	else if (held && (!best || tb_keeps(&rq->economy, RULES, held, best)))
+		rq->drawn = held;
 	else
-		best = tb_pick(&rq->economy, RULES, mask);
-	if (held && (!best || (!flags && tb_keeps(&rq->economy, RULES, held, best))))
-		best = held;
-	else
-		tb_withdraw(&rq->economy, best);
+		rq->drawn = best;
+	drawn = rq->drawn;
+	if ((u32)drawn != held)
+		tb_withdraw(&rq->economy, (u32)drawn);
 	bpf_spin_unlock(&rq->lock);
-	return best | flags;
+	return drawn;
 }
 
 /*
@@ -221,6 +346,8 @@ __noinline u32 step_wait(u32 queue, u32 leaf, u64 mask, u64 now, s32 cpu)
 	verdict = rq->verdict;
 	if (!(verdict & CHALLENGE_NEXT))
 		tb_wait(&rq->economy, RULES, leaf, mask, now);
+	if (tb_frozen(&rq->economy, leaf))
+		wait_urgently(rq, leaf);
 	bpf_spin_unlock(&rq->lock);
 	return verdict;
 }
@@ -269,129 +396,6 @@ __noinline int step_leave(u32 queue, u32 leaf)
 	tb_leave(&rq->economy, RULES, leaf);
 	bpf_spin_unlock(&rq->lock);
 	return 0;
-}
-
-__noinline u32 step_new(u32 queue, u32 kind, u32 parent, u32 tickets)
-{
-	struct run_queue *rq = queue_of(queue);
-	u32 made;
-
-	if (!rq)
-		return TB_NONE;
-	bpf_spin_lock(&rq->lock);
-	made = tb_new(&rq->economy, kind, parent, tickets);
-	bpf_spin_unlock(&rq->lock);
-	return made;
-}
-
-/* A reservation ends with the last who had it. */
-static __always_inline void vacate(struct tb_queue *q, u32 parent)
-{
-	struct tb_client *p = tb_at(q, parent);
-
-	if (p->kind != TB_KIND_RESERVATION || p->clients)
-		return;
-	reserved -= p->tickets;
-	tb_free(q, parent);
-}
-
-__noinline int step_free(u32 queue, u32 client)
-{
-	struct run_queue *rq = queue_of(queue);
-	u32 parent;
-
-	if (!rq)
-		return 0;
-	bpf_spin_lock(&rq->lock);
-	parent = tb_at(&rq->economy, client)->parent;
-	tb_free(&rq->economy, client);
-	vacate(&rq->economy, parent);
-	bpf_spin_unlock(&rq->lock);
-	return 0;
-}
-
-/* Is a client in limbo, or with a reservation, and not where it is at home? */
-static __always_inline bool is_away(struct tb_queue *q, u32 client)
-{
-	u8 kind = tb_at(q, tb_at(q, client)->parent)->kind;
-
-	return kind == TB_KIND_RESERVATION || kind == TB_KIND_LIMBO;
-}
-
-/* Of a client that is to go to limbo or to have a reservation: where it comes from. */
-static __always_inline void leave_home(struct tb_queue *q, u32 client)
-{
-	u32 parent = tb_at(q, client)->parent;
-	u8 kind = tb_at(q, parent)->kind;
-
-	if (kind == TB_KIND_USER || kind == TB_KIND_CURRENCY)
-		seat_of(client)->home = number_of(parent);
-}
-
-/* May a client change to the currency `to` now? Otherwise a negative error, or 0: it is away and will come home there. */
-static __always_inline int may_come(struct tb_queue *q, u32 client, u64 to, u32 seen)
-{
-	if (tb_at(q, client)->kind == TB_KIND_CURRENCY) {
-		if (structure != seen)
-			return -EAGAIN;
-		structure++;
-	}
-	if (!is_away(q, client))
-		return 1;
-	seat_of(client)->home = to;
-	return 0;
-}
-
-/* What `seen` is for who goes away, or home, or to its own process's currency. */
-#define AT_ONCE (1ull << 32)
-
-/*
- * A leaf, a process or a currency changes to the currency `to`: AT_ONCE, or unless it is away; then it will come home there.
- * -EAGAIN if it is a currency, and any was made or moved since `structure` was `seen`. What threads that run just now were
- * charged in advance goes with them (tb_move).
- */
-__noinline int step_move(u64 number, u64 to, u64 seen)
-{
-	struct run_queue *rq = queue_of(0);
-	u32 client = (u32)number, from;
-	int may = seen == AT_ONCE ? -ESRCH : -ENOENT;
-
-	if (!rq)
-		return may;
-	bpf_spin_lock(&rq->lock);
-	if (!client_of(&rq->economy, number) || !client_of(&rq->economy, to))
-		goto out;
-	may = 1;
-	if (seen == AT_ONCE)
-		leave_home(&rq->economy, client);
-	else
-		may = may_come(&rq->economy, client, to, (u32)seen);
-	from = tb_at(&rq->economy, client)->parent;
-	if (may == 1 && from != (u32)to) {
-		tb_move(&rq->economy, RULES, client, (u32)to);
-		vacate(&rq->economy, from);
-	}
-out:
-	bpf_spin_unlock(&rq->lock);
-	return may < 0 ? may : 0;
-}
-
-/* Other tickets for a client, more than none. */
-__noinline int step_set_tickets(u64 number, u32 tickets)
-{
-	struct run_queue *rq = queue_of(0);
-	u32 client = (u32)number;
-	int ret = -ESRCH;
-
-	if (!rq)
-		return ret;
-	bpf_spin_lock(&rq->lock);
-	if (client_of(&rq->economy, number)) {
-		tb_set_tickets(&rq->economy, RULES, client, tickets);
-		ret = 0;
-	}
-	bpf_spin_unlock(&rq->lock);
-	return ret;
 }
 
 /* A dying client leaves what it still owes to `heir`. */

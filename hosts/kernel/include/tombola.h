@@ -98,7 +98,8 @@ static inline long long tombola_get_tickets(int fd, pid_t pid)
 
 /*
  * TOMBOLA_TICKETS_MIN to _MAX, 1 to 10000, or 0: it is frozen until it is given others, and ends a reservation of its own. For
- * the owner of the process, or with CAP_SYS_NICE. The first process cannot be frozen (-ERANGE).
+ * the owner of the process, or with CAP_SYS_NICE: what that sets for somebody else's is the most that the owner may set from
+ * then on (-EPERM). The first process cannot be frozen (-ERANGE).
  */
 static inline int tombola_set_tickets(int fd, pid_t pid, unsigned int tickets)
 {
@@ -115,8 +116,8 @@ static inline long long tombola_get_base_tickets(int fd, uid_t uid)
 
 /*
  * TOMBOLA_BASE_TICKETS_MIN to _MAX, 100 to 10000, or 0: all that is the user's is frozen, except what has a reservation. Without
- * CAP_SYS_NICE one's own only, not 0, and at most the default (1000 if the rules don't say otherwise). Root cannot be frozen
- * (-ERANGE).
+ * CAP_SYS_NICE one's own only, not 0, and at most the default (1000 if the rules don't say otherwise) or what was last set with
+ * CAP_SYS_NICE. Root cannot be frozen (-ERANGE).
  */
 static inline int tombola_set_base_tickets(int fd, uid_t uid, unsigned int tickets)
 {

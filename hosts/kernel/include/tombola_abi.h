@@ -17,13 +17,13 @@
  *   -ELOOP   the currency would be inside itself
  *   -E2BIG   currencies would be nested deeper than TOMBOLA_NESTED_MAX
  *   -EBUSY   more than is left to reserve; out[0] says how much that is
- *   -EAGAIN  others changed the same currencies meanwhile: call again
+ *   -EAGAIN  others changed the same currencies or users meanwhile: call again
  *   -ENOSYS  no such operation
  *   -ENOSPC  every place for a user, a currency or a client is taken
  */
 #pragma once
 
-#define TOMBOLA_ABI 3
+#define TOMBOLA_ABI 4
 
 #define TOMBOLA_RUN_DIR "/run/tombola"
 #define TOMBOLA_PIN_DIR TOMBOLA_RUN_DIR "/bpf"
@@ -37,6 +37,13 @@
 #define TOMBOLA_BASE_TICKETS_MIN 100
 #define TOMBOLA_BASE_TICKETS_MAX 10000
 #define TOMBOLA_BASE_TICKETS_DEFAULT 1000
+
+/*
+ * What an administrator sets for somebody else is also the most that the owner may set from then on. The upper half of a value
+ * that sets tickets says another limit: a number of tickets, or TOMBOLA_NO_LIMIT for none. With CAP_SYS_NICE.
+ */
+#define TOMBOLA_LIMIT_SHIFT 32
+#define TOMBOLA_NO_LIMIT 0xffff
 
 /* Currencies inside one another, a user's own not counted; and of one user altogether. */
 #define TOMBOLA_NESTED_MAX 8
@@ -124,7 +131,7 @@ enum tombola_counter {
 	TOMBOLA_COUNT_GONE,        /* picks that found the thread gone */
 	TOMBOLA_COUNT_REHOMED,     /* threads that changed user */
 	TOMBOLA_COUNT_STRAYS,      /* threads that ran without having been drawn, and were charged all the same */
-	TOMBOLA_COUNT_FULL,        /* threads without a client, because every one is in use; they run without a share */
+	TOMBOLA_COUNT_FULL,        /* forks refused: their user has as many clients as are free, or none is */
 	TOMBOLA_COUNT_UNTRACED,    /* runs that the trace had no room for: its reader was too slow */
 	TOMBOLA_COUNTERS,
 };
@@ -140,7 +147,7 @@ struct tombola_node {
 	__u32 clients; /* active clients, if it is a currency */
 	__u32 tgid;    /* of a thread or process */
 	__u32 uid;     /* of a user, a process, a currency: whose it is */
-	__u32 reserved;
+	__u32 limit;   /* the most tickets that its owner may give it; TOMBOLA_NO_LIMIT: no administrator has said */
 	__u64 used_ns; /* CPU time received since it began, up to its last settlement */
 	__u64 wins;    /* draws won, of a process or a thread that is one */
 	__u64 weight;  /* tickets of the active clients, if it is a currency */
@@ -152,7 +159,7 @@ struct tombola_node {
 
 struct tombola_tree {
 	__u32 from;  /* in: first index to look at; out: where to go on, 0 at the end */
-	__u32 count; /* out: nodes filled in */
+	__u32 count; /* out: nodes filled in; there may be more, even if there are none here */
 	struct tombola_node node[TOMBOLA_TREE_NODES];
 };
 

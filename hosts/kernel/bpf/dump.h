@@ -1,0 +1,99 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * What the kernel's dump shows of the economy. The kernel makes a dump when it ejects a scheduler for a fault or a stall, and at
+ * SysRq-D: first our queues, then each CPU, and below each CPU the threads that run or wait there.
+ *
+ * Nothing here takes a lock. A dump is made with interrupts off and, but for the queues, with a lock of the kernel's held that
+ * our steps are called under; the CPU may have been interrupted in the middle of a step. So the accounts may change while they
+ * are read: each number is one that was true, two numbers may be of different moments. Indices are masked and walks are bounded,
+ * so a walk through a tree that changes meanwhile ends, too, and at worst shows another client's way up.
+ */
+#pragma once
+#include "state.h"
+
+/* By enum tb_kind, as `tombola tree` names them. The rest is never seen, but the index is masked. */
+static const char kind_names[16][16] = {
+	"none", "base", "best-effort", "user", "process", "thread", "currency", "reservation", "frozen",
+};
+
+static __always_inline u64 kind_name(const struct tb_client *c)
+{
+	return (u64)kind_names[c->kind & 15];
+}
+
+/* The service that its currency owes a client; negative: it is ahead. Shifted first: the lag may be large (tb_held). */
+static __always_inline s64 lag_ns(const struct tb_client *p, const struct tb_client *c)
+{
+	return ((s64)(p->vnow - c->pass) >> TB_PASS_SHIFT) * (s64)c->tickets;
+}
+
+static __always_inline u64 waited_us(const struct tb_client *c)
+{
+	return c->state & TB_QUEUED ? (now_ns() - c->since) / 1000 : 0;
+}
+
+static __always_inline void dump_queue(u32 queue)
+{
+	struct run_queue *rq = queue_of(queue);
+	struct tb_queue *q;
+	u32 oldest;
+
+	if (!rq)
+		return;
+	q = &rq->economy;
+	oldest = q->oldest;
+	dump_line("Tombola's queue %u: clients %u of %u, waiting %u, behind %u, frozen and runnable %u", queue, q->used,
+		  TB_CLIENTS, q->waiting, q->behind, tb_at(q, TB_LIMBO)->active);
+	if (oldest)
+		dump_line("  the oldest waiting: client %u, thread %u, for %llu us", oldest, seat_of(oldest)->id,
+			  waited_us(tb_at(q, oldest)));
+}
+
+void BPF_STRUCT_OPS(tombola_dump, struct scx_dump_ctx *dump)
+{
+	for (u32 i = 0; i < NR_QUEUES; i++)
+		dump_queue(i);
+}
+
+void BPF_STRUCT_OPS(tombola_dump_cpu, struct scx_dump_ctx *dump, s32 cpu, bool idle)
+{
+	struct cpu *c = cpu_of(cpu);
+
+	/* The kernel leaves out an idle CPU of which nothing is said. */
+	if (c->leaf || c->next)
+		dump_line("runs client %u, for %lld ns more; next in its own queue: client %u", c->leaf, c->end_ns - now_ns(),
+			  c->next);
+}
+
+/* A client as a client of the currency around it. */
+static __noinline int dump_client(struct tb_queue *q, u32 i)
+{
+	struct tb_client *c = tb_at(q, i), *p = tb_at(q, c->parent);
+	struct seat *seat = seat_of(i);
+	bool is_named = c->kind == TB_KIND_CURRENCY;
+
+	dump_line("  %s %u%s%s: %u of %llu tickets, lag %lld ns%s%s%s", kind_name(c), seat->id,
+		  (u64)(is_named ? ":" : ""), (u64)(is_named ? seat->name : ""), c->tickets, tb_active_tickets(p), lag_ns(p, c),
+		  (u64)(c->state & TB_ACTIVE ? ", runnable" : ""), (u64)(c->state & TB_QUEUED ? ", waiting" : ""),
+		  (u64)(c->state & TB_BEHIND ? ", behind" : ""));
+	return 0;
+}
+
+/* The thread's client and, from it up, all who pay for it. */
+void BPF_STRUCT_OPS(tombola_dump_task, struct scx_dump_ctx *dump, struct task_struct *p)
+{
+	struct task *t = task_of(p);
+	struct run_queue *rq = queue_of(t->queue);
+	u32 i = t->client;
+
+	if (!rq || !i)
+		return;
+	dump_line("client %u of queue %u, waiting for %llu us", i, t->queue, waited_us(tb_at(&rq->economy, i)));
+	tb_loop(TB_DEPTH) {
+		if (!tb_at(&rq->economy, i)->parent)
+			break;
+		dump_client(&rq->economy, i);
+		i = tb_at(&rq->economy, i)->parent;
+	}
+	dump_line("  %s", kind_name(tb_at(&rq->economy, i)));
+}

@@ -1,0 +1,398 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * Where a client is, and who may have it elsewhere.
+ *
+ *   made, given back    a place among the clients, counted for the user that it belongs to (may_own)
+ *   tickets             none sends a client to limbo, any others let it come home (step_fund, then step_move BY_TICKETS)
+ *   moved               into another currency, a reservation, or out of a currency that ends
+ *
+ * What an administrator has set binds the owner (seat.limit): she gives the client no more tickets than that, and does not take
+ * it out of its currency, nor anything out of a currency that is limited. All of it is checked and done under one lock.
+ *
+ * A currency, or a process, with a reservation is a client of that, and one that is frozen is a client of limbo; where it comes
+ * from is in its seat (home).
+ *
+ * Moving a currency asks how much is nested in it, which takes a look at every client and is done without the lock. Whoever makes
+ * or moves a currency meanwhile changes `structure`, and the move is to be tried again.
+ */
+#pragma once
+#include "state.h"
+#include "steps.h"
+
+static __always_inline void seat_init(u32 client, u32 id, u32 tgid, u32 user)
+{
+	struct seat *seat = seat_of(client);
+	u32 serial = seat->serial + 1;
+
+	__builtin_memset(seat, 0, sizeof(*seat));
+	seat->serial = serial;
+	seat->id = id;
+	seat->tgid = tgid;
+	seat->user = user;
+	seat->limit = TOMBOLA_NO_LIMIT;
+	seat_of(user)->owned++;
+}
+
+/*
+ * May a user have one client more? As many as there are places left: so a user that takes all she can get has a half, the next
+ * one a half of the rest. Root has no such bound.
+ */
+static __always_inline bool may_own(struct tb_queue *q, u32 user)
+{
+	return user == root_client || seat_of(user)->owned < TB_CLIENTS - q->used;
+}
+
+/* A new client, which belongs to `user`; TB_NONE: there is no place left. */
+static __always_inline u32 new_client(struct tb_queue *q, u32 kind, u32 parent, u32 tickets, u32 user, u32 id, u32 tgid)
+{
+	u32 made = tb_new(q, kind, parent, tickets);
+
+	if (made)
+		seat_init(made, id, tgid, user);
+	return made;
+}
+
+/* A reservation ends with the last who had it. */
+static __always_inline void vacate(struct tb_queue *q, u32 parent)
+{
+	struct tb_client *p = tb_at(q, parent);
+
+	if (p->kind != TB_KIND_RESERVATION || p->clients)
+		return;
+	reserved -= p->tickets;
+	seat_of(TB_NONE)->owned--;
+	tb_free(q, parent);
+}
+
+/* A client that is idle and empty goes. */
+static __always_inline void free_client(struct tb_queue *q, u32 client)
+{
+	u32 parent = tb_at(q, client)->parent, user = seat_of(client)->user;
+
+	seat_of(client)->tgid = 0;
+	seat_of(user)->owned--;
+	if (!seat_of(user)->owned)
+		users_left = 1;
+	tb_free(q, client);
+	vacate(q, parent);
+}
+
+/* Is `client` the currency `outer`, or at home inside it? */
+static __noinline bool is_inside(struct tb_queue *q, u32 client, u32 outer)
+{
+	tb_loop(TB_DEPTH) {
+		if (!client || client == outer || tb_at(q, client)->kind <= TB_KIND_USER)
+			break;
+		client = home_of(q, client);
+	}
+	return client == outer;
+}
+
+/* Of the currencies around a client, the innermost one that is limited; TB_NONE: none is. */
+static __noinline u32 limited_around(struct tb_queue *q, u32 client)
+{
+	tb_loop(TB_DEPTH) {
+		client = home_of(q, client);
+		if (tb_at(q, client)->kind != TB_KIND_CURRENCY)
+			return TB_NONE;
+		if (seat_of(client)->limit != TOMBOLA_NO_LIMIT)
+			break;
+	}
+	return client;
+}
+
+/* May the owner of a client take it to `to`? */
+static __always_inline bool may_take(struct tb_queue *q, u32 client, u32 to)
+{
+	u32 limited = limited_around(q, client);
+
+	return seat_of(client)->limit == TOMBOLA_NO_LIMIT && (!limited || is_inside(q, to, limited));
+}
+
+/* Where a move may lead but into the currency of a number. */
+enum {
+	BY_TICKETS = ~0ull,     /* into limbo if it has none; home, if it has some and is in limbo */
+	OUT = ~0ull - 1,        /* out of the currency that is closed, which it is in or at home in, into the one around that */
+	HOME = ~0ull - 2,       /* a reservation ends */
+	TO_DIE = ~0ull - 3,     /* to its user, or if that is frozen to root, to come to an end */
+};
+
+/* How: with the value of `structure` on which it was decided; or at once, even if it is away, since it is to be elsewhere. */
+#define AT_ONCE (1ull << 32)
+/* The owner wants it, not an administrator. */
+#define BY_OWNER (1ull << 33)
+
+/* Its home, or if that is closed the one around it. */
+static __noinline u32 way_out(struct tb_queue *q, u32 client)
+{
+	u32 home = home_of(q, client);
+
+	return seat_of(home)->closed ? home_of(q, home) : home;
+}
+
+static __noinline u32 place_of(struct tb_queue *q, u32 client, u64 to)
+{
+	struct seat *seat = seat_of(client);
+	u32 parent = tb_at(q, client)->parent;
+
+	switch (to) {
+	case BY_TICKETS:
+		if (seat->frozen)
+			return TB_LIMBO;
+		return parent == TB_LIMBO ? way_out(q, client) : parent;
+	case OUT:
+		return way_out(q, client);
+	case HOME:
+		return tb_at(q, parent)->kind == TB_KIND_RESERVATION ? way_out(q, client) : parent;
+	case TO_DIE:
+		return tb_frozen(q, seat->user) ? root_client : seat->user;
+	default:
+		return client_of(q, to);
+	}
+}
+
+/* A process that was made for it takes the place of a leaf, which is to be its first thread. */
+static __always_inline void take_place(struct tb_queue *q, u32 process, u32 leaf)
+{
+	struct tb_client *made = tb_at(q, process), *c = tb_at(q, leaf);
+	struct seat *seat = seat_of(process), *of_leaf = seat_of(leaf);
+
+	tb_at(q, TB_LIMBO)->clients--;
+	tb_at(q, c->parent)->clients++;
+	made->parent = c->parent;
+	made->tickets = c->tickets;
+	made->pass = c->pass;
+	made->used_ns = c->used_ns;
+	seat->home = of_leaf->home;
+	seat->limit = of_leaf->limit;
+	seat->frozen = of_leaf->frozen;
+	seat->wins = of_leaf->wins;
+	__builtin_memcpy(seat->left, of_leaf->left, sizeof(seat->left));
+	of_leaf->limit = TOMBOLA_NO_LIMIT;
+	of_leaf->frozen = 0;
+}
+
+/* May a client change to the currency `to` now? Otherwise a negative error; or 0: it is away, and will come home there. */
+static __always_inline int may_come(struct tb_queue *q, u32 client, u32 to, u64 how)
+{
+	if (!to || seat_of(to)->closed)
+		return -ENOENT;
+	if (how & BY_OWNER && !may_take(q, client, to))
+		return -EPERM;
+	if (tb_at(q, client)->kind == TB_KIND_CURRENCY && !(how & AT_ONCE)) {
+		if (structure != (u32)how)
+			return -EAGAIN;
+		structure++;
+	}
+	if (how & AT_ONCE || !is_away(q, client))
+		return 1;
+	seat_of(client)->home = number_of(to);
+	return 0;
+}
+
+/* Of a client that is to go to limbo or to have a reservation: where it comes from. */
+static __always_inline void leave_home(struct tb_queue *q, u32 client)
+{
+	u32 parent = tb_at(q, client)->parent;
+	u8 kind = tb_at(q, parent)->kind;
+
+	if (kind == TB_KIND_USER || kind == TB_KIND_CURRENCY)
+		seat_of(client)->home = number_of(parent);
+}
+
+/*
+ * A leaf, a process or a currency changes to the currency `to`; if that is a process that was made for it, this one takes its
+ * place first. -ESRCH: it is gone. -ENOENT: `to` is, or is closed. -EAGAIN: it is a currency, and any was made or moved since
+ * `structure` was looked at. What threads that run just now were charged in advance goes with them (tb_move).
+ */
+__noinline int step_move(u64 number, u64 to, u64 how)
+{
+	struct run_queue *rq = queue_of(0);
+	u32 client = (u32)number, from;
+	int may = -ESRCH;
+
+	if (!rq)
+		return may;
+	bpf_spin_lock(&rq->lock);
+	if (client_of(&rq->economy, number)) {
+		rq->into = place_of(&rq->economy, client, to);
+		may = may_come(&rq->economy, client, rq->into, how);
+	}
+	from = tb_at(&rq->economy, client)->parent;
+	if (may == 1 && from != rq->into) {
+		if (tb_at(&rq->economy, rq->into)->kind == TB_KIND_PROCESS)
+			take_place(&rq->economy, rq->into, client);
+		leave_home(&rq->economy, client);
+		tb_move(&rq->economy, RULES, client, rq->into);
+		if (rq->into == TB_LIMBO)
+			wait_urgently(rq, client);
+		vacate(&rq->economy, from);
+	}
+	bpf_spin_unlock(&rq->lock);
+	return may < 0 ? may : 0;
+}
+
+/* The limit stays as it is. */
+#define SAME_LIMIT (1u << 16)
+
+/* The most tickets that its owner may give it. */
+static __always_inline u32 most(struct tb_queue *q, u32 client)
+{
+	if (seat_of(client)->limit == TOMBOLA_NO_LIMIT && tb_at(q, client)->kind == TB_KIND_USER)
+		return default_base;
+	return seat_of(client)->limit;
+}
+
+/* Other tickets, or none, for a client; then it is to be moved BY_TICKETS. */
+__noinline int step_fund(u64 number, u32 tickets, u32 limit, u64 how)
+{
+	struct run_queue *rq = queue_of(0);
+	u32 client = (u32)number;
+	int ret = -ESRCH;
+
+	if (!rq)
+		return ret;
+	bpf_spin_lock(&rq->lock);
+	if (client_of(&rq->economy, number) && !(seat_of(client)->closed && tb_at(&rq->economy, client)->kind == TB_KIND_USER))
+		ret = how & BY_OWNER && tickets > most(&rq->economy, client) ? -EPERM : 0;
+	if (!ret) {
+		if (limit != SAME_LIMIT)
+			seat_of(client)->limit = (u16)limit;
+		seat_of(client)->frozen = !tickets;
+		if (tickets)
+			tb_set_tickets(&rq->economy, RULES, client, tickets);
+	}
+	bpf_spin_unlock(&rq->lock);
+	return ret;
+}
+
+static __always_inline bool runs_inside(struct tb_queue *q, u32 leaf, u32 client)
+{
+	tb_loop(TB_DEPTH) {
+		if (!leaf || leaf == client)
+			break;
+		leaf = tb_at(q, leaf)->parent;
+	}
+	return leaf == client;
+}
+
+/*
+ * If what runs on `cpu` is `client` or in it, it is charged now for what it has used, where that was used, although the kernel
+ * has not counted it yet. A thread that stops at the same moment may be charged twice; it has that back when its next run is
+ * charged.
+ */
+__noinline int step_settle_running(s32 cpu, u32 client, u64 now, u32 seed)
+{
+	struct run_queue *rq = queue_of(0);
+	struct cpu *c = cpu_of(cpu);
+	struct tb_bill *bill;
+	u64 ran_ns;
+	u32 leaf;
+
+	if (!rq)
+		return 0;
+	bill = &rq->economy.bill;
+	bpf_spin_lock(&rq->lock);
+	leaf = c->leaf;
+	ran_ns = now - c->since_ns;
+	if (leaf && (s64)ran_ns > 0 && tb_at(&rq->economy, leaf)->state & TB_ACTIVE && runs_inside(&rq->economy, leaf, client)) {
+		c->since_ns = now;
+		seat_of(leaf)->uncounted_ns += ran_ns;
+		bill->used_ns = ran_ns;
+		bill->precharge_ns = 0;
+		bill->next_ns = 0;
+		bill->seed = seed;
+		if (tb_at(&rq->economy, TB_LIMBO)->clients)
+			rq->economy.moves_to = pays_for(&rq->economy, leaf);
+		tb_charge(&rq->economy, RULES, leaf);
+	}
+	bpf_spin_unlock(&rq->lock);
+	return 0;
+}
+
+/* Each CPU on which `client` runs, or something in it, settles that if `kick` is 0, and is taken away otherwise. */
+__noinline int for_each_running(u32 client, u64 now, u32 kick)
+{
+	struct run_queue *rq = queue_of(0);
+
+	if (!rq)
+		return 0;
+	for (u32 cpu = 0; cpu < NR_CPUS && can_loop; cpu++) {
+		if (cpu >= tombola_config.nr_cpus)
+			break;
+		if (!runs_inside(&rq->economy, cpus[cpu].leaf, client) || !cpus[cpu].leaf)
+			continue;
+		if (kick)
+			scx_bpf_kick_cpu((s32)cpu, SCX_KICK_PREEMPT);
+		else
+			step_settle_running((s32)cpu, client, now, tombola_config.rules.lottery ? bpf_get_prandom_u32() : 0);
+	}
+	return 0;
+}
+
+/* CPUs that have nothing to do ask again. */
+static __noinline int kick_idle(void)
+{
+	for (u32 cpu = 0; cpu < NR_CPUS && can_loop; cpu++) {
+		if (cpu >= tombola_config.nr_cpus)
+			break;
+		scx_bpf_kick_cpu((s32)cpu, SCX_KICK_IDLE);
+	}
+	return 0;
+}
+
+/*
+ * A move in which what runs is charged before it, and loses its CPU after it if it is frozen now; and if it was frozen, CPUs that
+ * are idle look for it.
+ */
+__noinline int move_running(u64 number, u64 to, u64 how)
+{
+	struct run_queue *rq = queue_of(0);
+	u32 client = (u32)number, was_frozen;
+	int ret;
+
+	if (!rq)
+		return -ESRCH;
+	was_frozen = tb_frozen(&rq->economy, client);
+	for_each_running(client, now_ns(), 0);
+	ret = step_move(number, to, how);
+	if (ret)
+		return ret;
+	if (tb_frozen(&rq->economy, client))
+		for_each_running(client, 0, 1);
+	else if (was_frozen)
+		kick_idle();
+	return 0;
+}
+
+/* A currency may have nothing more come into it, or may again. -ESRCH: it is gone. */
+__noinline int step_close(u64 number, u32 closed)
+{
+	struct run_queue *rq = queue_of(0);
+	int ret = -ESRCH;
+
+	if (!rq)
+		return ret;
+	bpf_spin_lock(&rq->lock);
+	if (client_of(&rq->economy, number)) {
+		seat_of((u32)number)->closed = (u8)closed;
+		structure++;
+		ret = 0;
+	}
+	bpf_spin_unlock(&rq->lock);
+	return ret;
+}
+
+/* A client that is idle and empty goes; a process, if a thread of it has not come meanwhile. */
+__noinline int step_free(u64 number)
+{
+	struct run_queue *rq = queue_of(0);
+
+	if (!rq)
+		return 0;
+	bpf_spin_lock(&rq->lock);
+	if (client_of(&rq->economy, number) && !tb_at(&rq->economy, (u32)number)->clients)
+		free_client(&rq->economy, (u32)number);
+	bpf_spin_unlock(&rq->lock);
+	return 0;
+}
