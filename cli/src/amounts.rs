@@ -1,12 +1,15 @@
 //! Numbers of tickets, as people type them.
 
-pub use crate::rules::FROZEN;
-use crate::rules::{Percent, SHARE};
 use std::ops::RangeInclusive;
 use tombola_kernel::abi;
+use tombola_kernel::percent::Percent;
 
 const TICKETS: RangeInclusive<u32> = abi::TICKETS_MIN..=abi::TICKETS_MAX;
-const BASE_TICKETS: RangeInclusive<u32> = abi::BASE_TICKETS_MIN..=abi::BASE_TICKETS_MAX;
+pub const BASE_TICKETS: RangeInclusive<u32> = abi::BASE_TICKETS_MIN..=abi::BASE_TICKETS_MAX;
+/// Tickets of what does not run.
+pub const FROZEN: u32 = 0;
+/// Of one CPU; at most all of the 512 that the scheduler knows.
+pub const SHARE: RangeInclusive<Percent> = Percent::whole(1)..=Percent::whole(51_200);
 
 /// For the argument parser: tickets of a process or a currency that is to run.
 pub fn tickets(text: &str) -> Result<u32, String> {

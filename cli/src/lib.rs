@@ -4,13 +4,18 @@
 
 pub mod amounts;
 pub mod cgroups;
+pub mod commands;
 pub mod currency;
 pub mod duration;
+pub mod ejection;
 pub mod entitlement;
+pub mod files;
 pub mod keep;
 pub mod launch;
 pub mod names;
 pub mod rules;
+pub mod sample;
+mod shares;
 pub mod status;
 pub mod table;
 pub mod trace;
@@ -18,6 +23,7 @@ pub mod tree;
 pub mod watch;
 
 use std::fmt::Display;
+use std::io::Write;
 use std::process::ExitCode;
 
 /// Runs a command and turns its refusal into a message and exit status 1.
@@ -35,6 +41,11 @@ pub fn report<E: Display>(name: &str, command: impl FnOnce() -> Result<ExitCode,
             ExitCode::FAILURE
         }
     }
+}
+
+/// To the daemon's standard error. Its reader may be gone; that is no reason to end.
+pub fn warn(message: &str) {
+    let _ = writeln!(std::io::stderr(), "tombola: {message}");
 }
 
 // Rust ignores SIGPIPE, and printing then panics when the reader of a pipe (head, less) has gone.

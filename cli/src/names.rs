@@ -1,7 +1,8 @@
 //! Users and processes by their names.
 
-use nix::unistd::{Uid, User};
+use nix::unistd::User;
 use std::collections::HashMap;
+use tombola_kernel::login_name;
 
 pub const ROOT: u32 = 0;
 
@@ -31,10 +32,7 @@ impl Names {
     pub fn user(&mut self, uid: u32) -> &str {
         self.users
             .entry(uid)
-            .or_insert_with(|| match User::from_uid(Uid::from_raw(uid)) {
-                Ok(Some(user)) => user.name,
-                _ => uid.to_string(),
-            })
+            .or_insert_with(|| login_name(uid).unwrap_or_else(|| uid.to_string()))
     }
 }
 

@@ -2,6 +2,7 @@
 
 use crate::amounts::told;
 use crate::cgroups::{self, CGROUPS, Setting};
+use crate::ejection;
 use crate::names::{self, Names};
 use crate::table;
 use crate::watch::{self, Account, Time, Under, Watched};
@@ -17,6 +18,8 @@ use tombola_kernel::{Result, daemon_pid};
 #[derive(Serialize)]
 pub struct Report {
     pub kernel: Kernel,
+    /// The last one since the machine was switched on.
+    pub ejection: Option<ejection::Record>,
     /// None: Tombola does not schedule.
     pub tombola: Option<Tombola>,
 }

@@ -2,7 +2,6 @@
 
 use crate::amounts::{FROZEN, told};
 use crate::names::{self, Names};
-use crate::rules::Percent;
 use crate::table;
 use crate::watch::{self, Account, Time, Watched};
 use serde::Serialize;
@@ -11,6 +10,7 @@ use std::time::Duration;
 use tombola_kernel::Result;
 use tombola_kernel::abi::{Node, SHARE_ONE, kind};
 use tombola_kernel::calls::Client;
+use tombola_kernel::percent::Percent;
 
 #[derive(Serialize)]
 pub struct Tree {

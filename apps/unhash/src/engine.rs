@@ -3,7 +3,8 @@
 use crate::kernel::{Kernel, Target};
 use crate::protocol::{ANSWER_BYTES, NOT_FOUND, REQUEST_BYTES, Request};
 use crate::say::warn;
-use rustix::process::{Signal, set_parent_process_death_signal};
+use nix::sys::prctl::set_pdeathsig;
+use nix::sys::signal::Signal;
 use std::env;
 use std::io::{self, ErrorKind, Read, Write};
 use std::ops::Range;
@@ -133,7 +134,7 @@ impl Drop for Searcher {
 /// A search process: requests come in and answers go out as between a client and the server, until no more come.
 pub fn search(kernel: Kernel, mut requests: impl Read, mut answers: impl Write) -> io::Result<()> {
     // Even in the middle of a search, or stopped, it does not outlive its server.
-    set_parent_process_death_signal(Some(Signal::KILL))?;
+    set_pdeathsig(Signal::SIGKILL)?;
     let mut bytes = [0; REQUEST_BYTES];
     loop {
         match requests.read_exact(&mut bytes) {

@@ -10,21 +10,32 @@
 //! lsetbase leaves no trace but the number: set is who has another number than the rules give. That is what is saved, each
 //! second, for the next start.
 
-use crate::amounts::FROZEN;
-use crate::rules::{BASE_TICKETS, Rules};
+use crate::amounts::{BASE_TICKETS, FROZEN};
+use crate::names::ROOT;
+use crate::rules::Rules;
 use std::collections::BTreeMap;
 use std::fs::{self, File};
 use std::io::{self, ErrorKind, Write};
 use std::path::{Path, PathBuf};
+use tombola_kernel::calls::Grant;
 
 /// By uid.
-pub type Base = BTreeMap<u32, u32>;
+pub type Base = BTreeMap<u32, Grant>;
 
 /// More than the scheduler has room for.
-const USERS_MAX: usize = 4096;
+const USERS_MAX: usize = 32_768;
 
-fn ruled(rules: &Rules, uid: u32) -> u32 {
-    *rules.base.get(&uid).unwrap_or(&rules.default)
+// What the rules say of a user is an administrator's word; the default is everybody's to come back to.
+fn named(rules: &Rules) -> impl Iterator<Item = (u32, Grant)> {
+    let grant = |(uid, tickets): (&u32, &u32)| match *uid {
+        ROOT => (ROOT, Grant::unlimited(*tickets)),
+        uid => (uid, Grant::at_most(*tickets)),
+    };
+    rules.base.iter().map(grant)
+}
+
+fn default(rules: &Rules) -> Grant {
+    Grant::unlimited(rules.default)
 }
 
 fn is_named(rules: &Rules, uid: u32) -> bool {
@@ -34,16 +45,16 @@ fn is_named(rules: &Rules, uid: u32) -> bool {
 /// Who of those that the scheduler has seen has been given something else by lsetbase.
 pub fn said(rules: &Rules, now: &Base) -> Base {
     now.iter()
-        .filter(|(uid, tickets)| !is_named(rules, **uid) && **tickets != ruled(rules, **uid))
-        .map(|(uid, tickets)| (*uid, *tickets))
+        .filter(|(uid, grant)| !is_named(rules, **uid) && **grant != default(rules))
+        .map(|(uid, grant)| (*uid, *grant))
         .collect()
 }
 
 /// What is to be set when the scheduler begins, when users have what they have `now`.
 pub fn at_start(rules: &Rules, saved: &Base, now: &Base) -> Base {
-    let mut wanted: Base = now.keys().map(|uid| (*uid, rules.default)).collect();
+    let mut wanted: Base = now.keys().map(|uid| (*uid, default(rules))).collect();
     wanted.extend(saved);
-    wanted.extend(&rules.base);
+    wanted.extend(named(rules));
     changes(wanted, now)
 }
 
@@ -53,20 +64,20 @@ pub fn at_reload(before: &Rules, rules: &Rules, now: &Base) -> Base {
     let mut wanted: Base = now
         .keys()
         .filter(|uid| !said.contains_key(uid))
-        .map(|uid| (*uid, rules.default))
+        .map(|uid| (*uid, default(rules)))
         .collect();
-    wanted.extend(&rules.base);
+    wanted.extend(named(rules));
     changes(wanted, now)
 }
 
 fn changes(wanted: Base, now: &Base) -> Base {
     wanted
         .into_iter()
-        .filter(|(uid, tickets)| now.get(uid) != Some(tickets))
+        .filter(|(uid, grant)| now.get(uid) != Some(grant))
         .collect()
 }
 
-/// Where they are saved: a line for each user, `uid tickets`.
+/// Where they are saved: a line for each user, `uid tickets`, or `uid tickets most` if an administrator has said so much.
 pub struct Store {
     path: PathBuf,
     /// None: nobody knows what the file says.
@@ -146,25 +157,26 @@ impl Store {
 }
 
 fn text(base: &Base) -> String {
-    base.iter()
-        .map(|(uid, tickets)| format!("{uid} {tickets}\n"))
-        .collect()
+    let line = |(uid, grant): (&u32, &Grant)| match grant.most {
+        Some(most) => format!("{uid} {} {most}\n", grant.tickets),
+        None => format!("{uid} {}\n", grant.tickets),
+    };
+    base.iter().map(line).collect()
 }
 
 fn parse(text: &str) -> Result<Base, String> {
     let mut base = Base::new();
     for (number, line) in (1..).zip(text.lines()) {
         let fault = |fact: &str| format!("line {number} {fact}: {line:?}");
-        let (uid, tickets) = line
+        let (uid, grant) = line
             .split_once(' ')
             .ok_or_else(|| fault("is not a uid and a number of tickets"))?;
         let uid = digits(uid)
             .filter(|uid| *uid != u32::MAX)
             .ok_or_else(|| fault("does not begin with a uid"))?;
-        let tickets = digits(tickets)
-            .filter(|tickets| BASE_TICKETS.contains(tickets) || (*tickets == FROZEN && uid != 0))
+        let grant = self::grant(uid, grant)
             .ok_or_else(|| fault("does not end with base tickets that a user may have"))?;
-        if base.insert(uid, tickets).is_some() {
+        if base.insert(uid, grant).is_some() {
             return Err(fault("is the second for its user"));
         }
         if base.len() > USERS_MAX {
@@ -172,6 +184,19 @@ fn parse(text: &str) -> Result<Base, String> {
         }
     }
     Ok(base)
+}
+
+fn grant(uid: u32, text: &str) -> Option<Grant> {
+    let amount = |text| {
+        digits(text).filter(|some| BASE_TICKETS.contains(some) || (*some == FROZEN && uid != ROOT))
+    };
+    match text.split_once(' ') {
+        Some((tickets, most)) => Some(Grant {
+            tickets: amount(tickets)?,
+            most: Some(amount(most)?),
+        }),
+        None => amount(text).map(Grant::unlimited),
+    }
 }
 
 // Stricter than a number's own parser, which takes a sign.
@@ -184,14 +209,25 @@ fn digits(text: &str) -> Option<u32> {
 mod tests {
     use super::*;
 
+    // As users set them for themselves.
     fn base(pairs: &[(u32, u32)]) -> Base {
-        pairs.iter().copied().collect()
+        let pairs = pairs.iter();
+        pairs
+            .map(|(uid, tickets)| (*uid, Grant::unlimited(*tickets)))
+            .collect()
+    }
+
+    // And as an administrator does.
+    fn limited(mut base: Base, pairs: &[(u32, u32)]) -> Base {
+        let pairs = pairs.iter();
+        base.extend(pairs.map(|(uid, tickets)| (*uid, Grant::at_most(*tickets))));
+        base
     }
 
     fn rules(default: u32, pairs: &[(u32, u32)]) -> Rules {
         Rules {
             default,
-            base: base(pairs),
+            base: pairs.iter().copied().collect(),
             ..Rules::default()
         }
     }
@@ -201,7 +237,8 @@ mod tests {
         let rules = rules(500, &[(1, 3_000), (2, 0)]);
         let saved = base(&[(1, 700), (3, 800), (9, 900)]);
         let now = base(&[(0, 1_000), (1, 1_000), (3, 1_000), (4, 1_000), (5, 500)]);
-        let wanted = base(&[(0, 500), (1, 3_000), (2, 0), (3, 800), (4, 500), (9, 900)]);
+        let wanted = base(&[(0, 500), (3, 800), (4, 500), (9, 900)]);
+        let wanted = limited(wanted, &[(1, 3_000), (2, 0)]);
         assert_eq!(at_start(&rules, &saved, &now), wanted);
     }
 
@@ -210,8 +247,10 @@ mod tests {
         let before = rules(1_000, &[(1, 3_000), (2, 2_000), (3, 100)]);
         let after = rules(600, &[(1, 3_000), (6, 400)]);
         // 1 was changed and is named; 2 is no longer named; 3 is neither any longer, but was changed; 4 was set; 5 never.
-        let now = base(&[(1, 50), (2, 2_000), (3, 100), (4, 700), (5, 1_000)]);
-        let wanted = base(&[(1, 3_000), (2, 600), (3, 600), (5, 600), (6, 400)]);
+        let now = base(&[(1, 50), (4, 700), (5, 1_000)]);
+        let now = limited(now, &[(2, 2_000), (3, 100)]);
+        let wanted = base(&[(2, 600), (3, 600), (5, 600)]);
+        let wanted = limited(wanted, &[(1, 3_000), (6, 400)]);
         assert_eq!(at_reload(&before, &after, &now), wanted);
     }
 
@@ -219,20 +258,28 @@ mod tests {
     fn rules_that_are_the_same_change_what_they_name_only() {
         let rules = rules(1_000, &[(1, 3_000)]);
         let now = base(&[(1, 2_000), (2, 700), (3, 1_000)]);
-        assert_eq!(at_reload(&rules, &rules, &now), base(&[(1, 3_000)]));
+        let wanted = limited(Base::new(), &[(1, 3_000)]);
+        assert_eq!(at_reload(&rules, &rules, &now), wanted);
     }
 
     #[test]
     fn what_lsetbase_said_is_what_the_rules_do_not() {
         let rules = rules(1_000, &[(1, 3_000)]);
-        let now = base(&[(1, 2_000), (2, 700), (3, 1_000), (4, FROZEN)]);
-        assert_eq!(said(&rules, &now), base(&[(2, 700), (4, FROZEN)]));
+        let now = limited(base(&[(1, 2_000), (2, 700), (3, 1_000)]), &[(4, FROZEN)]);
+        let wanted = limited(base(&[(2, 700)]), &[(4, FROZEN)]);
+        assert_eq!(said(&rules, &now), wanted);
     }
 
     #[test]
     fn what_is_written_can_be_read() {
-        let base = base(&[(0, 2_000), (1000, FROZEN), (4_294_967_294, 100)]);
-        assert_eq!(text(&base), "0 2000\n1000 0\n4294967294 100\n");
+        let mut base = limited(base(&[(0, 2_000), (4_294_967_294, 100)]), &[(1000, FROZEN)]);
+        let lowered = Grant {
+            tickets: 200,
+            most: Some(500),
+        };
+        base.insert(1001, lowered);
+        let lines = "0 2000\n1000 0 0\n1001 200 500\n4294967294 100\n";
+        assert_eq!(text(&base), lines);
         assert_eq!(parse(&text(&base)), Ok(base));
         assert_eq!(parse(""), Ok(Base::new()));
     }
@@ -245,6 +292,8 @@ mod tests {
             " 1000 500",
             "1000  500",
             "1000 500 x",
+            "1000 500 99",
+            "1000 500 600 700",
             "1000 99",
             "1000 10001",
             "0 0",

@@ -9,16 +9,17 @@ mod base;
 mod reserve;
 mod who;
 
+use crate::amounts::FROZEN;
 use crate::names::ROOT;
-use crate::rules::{self, DEFAULT_FILE, Faults, Rules};
+use crate::rules::Rules;
+use crate::warn;
 use base::{Base, Store};
 use reserve::Reservations;
 use std::collections::BTreeSet;
-use std::io::Write;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::time::{Duration, Instant};
 use tombola_kernel::abi::{Node, kind};
-use tombola_kernel::calls::Client;
+use tombola_kernel::calls::{Client, Grant};
 use tombola_kernel::{Error, Result};
 
 /// What lsetbase said last.
@@ -31,49 +32,6 @@ const COST: u32 = 100;
 /// Of users who are named but were not seen yet, so many are set in advance; a group may have more members than there is room
 /// for. The others get theirs at the first look after they have come.
 const IN_ADVANCE: usize = 1024;
-
-/// The file of rules.
-#[derive(Clone, Debug)]
-pub struct RulesFile {
-    path: PathBuf,
-    /// The defaults hold if it is not there.
-    optional: bool,
-}
-
-impl RulesFile {
-    /// One that somebody named must be there.
-    pub fn new(named: Option<&Path>) -> Self {
-        let path = named.unwrap_or(Path::new(DEFAULT_FILE));
-        Self {
-            path: std::path::absolute(path).unwrap_or_else(|_| path.to_owned()),
-            optional: named.is_none(),
-        }
-    }
-
-    /// One that a scheduler runs by.
-    pub fn of_daemon(path: PathBuf) -> Self {
-        Self {
-            optional: path == Path::new(DEFAULT_FILE),
-            path,
-        }
-    }
-
-    pub fn path(&self) -> &Path {
-        &self.path
-    }
-
-    pub fn read(&self) -> std::result::Result<Rules, Faults> {
-        match self.optional {
-            true => rules::read_or_defaults(&self.path),
-            false => rules::read(&self.path),
-        }
-    }
-}
-
-/// To the daemon's standard error. Its reader may be gone; that is no reason to end.
-pub fn warn(message: &str) {
-    let _ = writeln!(std::io::stderr(), "tombola: {message}");
-}
 
 pub struct Keeper {
     client: Client,
@@ -153,8 +111,9 @@ impl Keeper {
         for uid in now.keys().copied().collect::<Vec<_>>() {
             let is_new = self.seen.insert(uid);
             if let Some(tickets) = self.rules.base.get(&uid).filter(|_| is_new) {
-                self.client.set_base_tickets(uid, *tickets)?;
-                now.insert(uid, *tickets);
+                let grant = Grant::at_most(*tickets);
+                self.client.grant_base_tickets(uid, grant)?;
+                now.insert(uid, grant);
             }
         }
         if let Err(error) = self.store.save(&base::said(&self.rules, &now)) {
@@ -188,12 +147,14 @@ impl Keeper {
             .iter()
             .filter(|node| node.kind == kind::USER)
             .map(|user| {
-                let tickets = match user.id {
-                    ROOT => self.client.base_tickets(ROOT)?,
-                    _ if limbo.is_some_and(|limbo| limbo.index == user.parent) => rules::FROZEN,
-                    _ => user.tickets,
+                let grant = match user.id {
+                    ROOT => Grant::unlimited(self.client.base_tickets(ROOT)?),
+                    _ if limbo.is_some_and(|limbo| limbo.index == user.parent) => {
+                        Grant::of(FROZEN, user.limit)
+                    }
+                    _ => Grant::of(user.tickets, user.limit),
                 };
-                Ok((user.id, tickets))
+                Ok((user.id, grant))
             })
             .collect()
     }
@@ -203,12 +164,12 @@ impl Keeper {
             .iter()
             .filter(|(uid, _)| !now.contains_key(uid))
             .take(IN_ADVANCE);
-        for (uid, tickets) in wanted
+        for (uid, grant) in wanted
             .iter()
             .filter(|(uid, _)| now.contains_key(uid))
             .chain(in_advance)
         {
-            match self.client.set_base_tickets(*uid, *tickets) {
+            match self.client.grant_base_tickets(*uid, *grant) {
                 Err(error @ Error::NoPlace) => {
                     warn(&error.to_string());
                     break;

@@ -8,12 +8,13 @@
 //! So all processes of a program, or of a unit, have one reservation together, whoever's they are. First come, first served:
 //! where not enough is left for another one, its processes stay in their users' money, and each look tries again.
 
-use super::warn;
 use super::who::{Finder, currency_name};
 use crate::cgroups::CGROUPS;
 use crate::names::ROOT;
 use crate::rules::{Reserve, What};
-use crate::watch::{Under, processes};
+use crate::sample::{Under, processes};
+use crate::warn;
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use tombola_kernel::abi::{Node, kind};

@@ -157,7 +157,7 @@ fn is_of(path: &Path, owner: u32) -> bool {
 mod tests {
     use super::*;
     use crate::currency::name;
-    use crate::rules::Percent;
+    use tombola_kernel::percent::Percent;
 
     fn uid() -> u32 {
         nix::unistd::getuid().as_raw()

@@ -1,29 +1,21 @@
 //! A whole file: what stands at its top, and its sections.
 
+use super::accounts::Accounts;
 use super::faults::{Fault, Faults};
+use super::model::{FLOOR, ROOT, Rules};
+use super::people::{self, Group, User};
+use super::reader::Reader;
+use super::reserve::reserve;
 use super::values::{Key, TOP, Value};
 use super::values::{default_tickets, entries, name, percent, section, unknown_key};
-use super::{Accounts, Explained, FLOOR, ROOT, Rules, people, reserve};
 use toml::de::{DeTable, Error};
 
-/// What all parts of the reading share.
-pub(super) struct Reader<'a> {
-    pub text: &'a str,
-    pub accounts: &'a dyn Accounts,
-    pub faults: Vec<Fault>,
-}
-
-impl Reader<'_> {
-    /// A fault is noted, and the reading goes on.
-    pub fn keep<T>(&mut self, found: Result<T, Fault>) -> Option<T> {
-        found.map_err(|fault| self.faults.push(fault)).ok()
-    }
-
-    fn set<T>(&mut self, place: &mut T, found: Result<T, Fault>) {
-        if let Some(found) = self.keep(found) {
-            *place = found;
-        }
-    }
+/// Rules, and the names that they were made from.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Explained {
+    pub rules: Rules,
+    pub users: Vec<User>,
+    pub groups: Vec<Group>,
 }
 
 /// `file`: what messages call the text.
@@ -65,7 +57,7 @@ impl Reader<'_> {
             "floor" => self.set(&mut rules.floor, percent("floor", value, FLOOR)),
             "root" => self.set(&mut rules.root, percent("root", value, ROOT)),
             "default" => self.set(&mut rules.default, default_tickets("default", value)),
-            "reserve" => rules.reserve = reserve::reserve(self, value),
+            "reserve" => rules.reserve = reserve(self, value),
             "users" | "groups" => (), // in this order, for groups look at users
             _ => {
                 let place = "at the top of the file";

@@ -1,10 +1,12 @@
 //! The sections [[reserve]].
 
 use super::faults::{Fault, Place};
-use super::parse::Reader;
+use super::model::{Reserve, What};
+use super::reader::Reader;
 use super::values::{Key, Value, entries, missing, name, percent, string, unknown_key, wrong_type};
-use super::{Percent, Reserve, SHARE, What};
+use crate::amounts::SHARE;
 use std::ops::Range;
+use tombola_kernel::percent::Percent;
 use toml::de::DeTable;
 
 const KNOWN: [&str; 3] = ["program", "unit", "share"];

@@ -1,9 +1,10 @@
 //! Single values, each with its own refusal.
 
 use super::faults::Fault;
-use super::{BASE_TICKETS, FROZEN, NoPercent, Percent};
+use crate::amounts::{BASE_TICKETS, FROZEN};
 use std::borrow::Cow;
 use std::ops::{Range, RangeInclusive};
+use tombola_kernel::percent::{NoPercent, Percent};
 use toml::Spanned;
 use toml::de::{DeInteger, DeTable, DeValue};
 

@@ -1,6 +1,6 @@
 //! `include/tombola_abi.h` in Rust. A test compiles the header and compares (tests/header.rs).
 
-pub const ABI: u64 = 3;
+pub const ABI: u64 = 4;
 
 pub const RUN_DIR: &str = "/run/tombola";
 pub const PIN_DIR: &str = "/run/tombola/bpf";
@@ -13,6 +13,10 @@ pub const TICKETS_DEFAULT: u32 = 100;
 pub const BASE_TICKETS_MIN: u32 = 100;
 pub const BASE_TICKETS_MAX: u32 = 10_000;
 pub const BASE_TICKETS_DEFAULT: u32 = 1_000;
+
+/// Where a value that sets tickets says the limit, and a limit that is none.
+pub const LIMIT_SHIFT: u32 = 32;
+pub const NO_LIMIT: u32 = 0xffff;
 
 /// Currencies inside one another, a user's own not counted; and of one user altogether.
 pub const NESTED_MAX: u32 = 8;
@@ -132,7 +136,7 @@ pub struct Node {
     pub tgid: u32,
     /// Of a user, a process, a currency: whose it is.
     pub uid: u32,
-    pub reserved: u32,
+    pub limit: u32,
     /// CPU time received, up to the last settlement.
     pub used_ns: u64,
     pub wins: u64,

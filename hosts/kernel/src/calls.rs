@@ -5,8 +5,9 @@
 //! kernel writes the answer.
 
 use crate::abi::{self, Call, Node, Op, Tree, info};
-use crate::place::{process_name, process_owner, user_name};
-use crate::{Error, Result, sched_ext};
+use crate::error::{Error, Result};
+use crate::names::{process_name, process_owner, user_name};
+use crate::sched_ext;
 use libbpf_rs::libbpf_sys;
 use nix::errno::Errno;
 use nix::unistd::Uid;
@@ -28,6 +29,9 @@ impl Policy {
     }
 }
 
+/// How often to try again when others change the same at the same time.
+const TRIES: u32 = 100;
+
 /// What the scheduler says about itself.
 #[derive(Clone, Debug)]
 pub struct Info {
@@ -43,6 +47,43 @@ pub struct Info {
     pub threaded: u64,
     /// The kernel's monotonic clock.
     pub now_ns: u64,
+}
+
+/// Tickets, and the most that the owner may set from then on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Grant {
+    pub tickets: u32,
+    /// None: as many as owners may in general.
+    pub most: Option<u32>,
+}
+
+impl Grant {
+    /// The owner may set more.
+    pub fn unlimited(tickets: u32) -> Self {
+        Self {
+            tickets,
+            most: None,
+        }
+    }
+
+    /// The owner may not set more.
+    pub fn at_most(tickets: u32) -> Self {
+        Self {
+            tickets,
+            most: Some(tickets),
+        }
+    }
+
+    /// As [`crate::abi::Node::limit`] has it.
+    pub fn of(tickets: u32, limit: u32) -> Self {
+        let most = (limit != abi::NO_LIMIT).then_some(limit);
+        Self { tickets, most }
+    }
+
+    pub(crate) fn value(self) -> u64 {
+        let limit = self.most.unwrap_or(abi::NO_LIMIT);
+        u64::from(limit) << abi::LIMIT_SHIFT | u64::from(self.tickets)
+    }
 }
 
 /// A connection to the running scheduler. When that ends, each call fails with [`Error::NotRunning`].
@@ -72,9 +113,17 @@ impl Client {
         Ok(amount(self.of_process(Op::GetTickets, pid, 0)?[0]))
     }
 
-    /// From 1 to 10,000; 0 freezes it until it is given others. For the owner of the process, or with CAP_SYS_NICE.
+    /// From 1 to 10,000; 0 freezes it until it is given others. For the owner of the process, or with CAP_SYS_NICE; what the
+    /// latter sets for somebody else's is the most that its owner may set from then on.
     pub fn set_tickets(&self, pid: u32, tickets: u32) -> Result<()> {
-        self.of_process(Op::SetTickets, pid, tickets).map(|_| ())
+        self.of_process(Op::SetTickets, pid, tickets.into())
+            .map(|_| ())
+    }
+
+    /// The same, with another limit. With CAP_SYS_NICE.
+    pub fn grant_tickets(&self, pid: u32, grant: Grant) -> Result<()> {
+        self.of_process(Op::SetTickets, pid, grant.value())
+            .map(|_| ())
     }
 
     /// Draws that a process has won.
@@ -93,9 +142,17 @@ impl Client {
         Ok(amount(self.of_user(Op::GetBaseTickets, uid, 0)?[0]))
     }
 
-    /// From 100 to 10,000; 0 freezes all that is the user's. Without CAP_SYS_NICE one's own only, not 0, and at most the default.
+    /// From 100 to 10,000; 0 freezes all that is the user's. Without CAP_SYS_NICE one's own only, not 0, and at most the default,
+    /// or what was last set with CAP_SYS_NICE.
     pub fn set_base_tickets(&self, uid: u32, tickets: u32) -> Result<()> {
-        self.of_user(Op::SetBaseTickets, uid, tickets).map(|_| ())
+        self.of_user(Op::SetBaseTickets, uid, tickets.into())
+            .map(|_| ())
+    }
+
+    /// The same, with another limit. With CAP_SYS_NICE.
+    pub fn grant_base_tickets(&self, uid: u32, grant: Grant) -> Result<()> {
+        self.of_user(Op::SetBaseTickets, uid, grant.value())
+            .map(|_| ())
     }
 
     pub fn info(&self) -> Result<Info> {
@@ -139,23 +196,23 @@ impl Client {
         }
     }
 
-    fn of_process(&self, op: Op, pid: u32, tickets: u32) -> Result<[u64; 8]> {
-        self.call(op, pid, tickets).map_err(|errno| match errno {
+    fn of_process(&self, op: Op, pid: u32, value: u64) -> Result<[u64; 8]> {
+        let tickets = value as u32; // the lower half
+        self.call(op, pid, value).map_err(|errno| match errno {
             Errno::ERANGE if tickets == 0 => Error::NotFrozen { who: "process 1" },
             Errno::ERANGE => out_of_tickets(tickets),
             other => about_process(other, pid),
         })
     }
 
-    fn of_user(&self, op: Op, uid: u32, tickets: u32) -> Result<[u64; 8]> {
-        self.call(op, uid, tickets).map_err(|errno| match errno {
+    fn of_user(&self, op: Op, uid: u32, value: u64) -> Result<[u64; 8]> {
+        let tickets = value as u32; // the lower half
+        self.call(op, uid, value).map_err(|errno| match errno {
             Errno::ENOSPC => Error::NoPlace,
             Errno::ERANGE if tickets == 0 => Error::NotFrozen { who: "root" },
             Errno::EPERM => Error::BaseTickets {
                 tickets,
-                default: self
-                    .reserved()
-                    .map_or(abi::BASE_TICKETS_DEFAULT, |all| all.default),
+                most: self.most_base_tickets(uid),
                 user: user_name(uid),
                 caller: caller(),
             },
@@ -169,22 +226,42 @@ impl Client {
         })
     }
 
+    // For what a refusal says.
+    fn most_base_tickets(&self, uid: u32) -> u32 {
+        let nodes = self.tree().unwrap_or_default();
+        let is_user = |node: &&Node| node.kind == abi::kind::USER && node.id == uid;
+        let limit = nodes.iter().find(is_user).map(|user| user.limit);
+        limit
+            .filter(|limit| *limit != abi::NO_LIMIT)
+            .or_else(|| self.reserved().ok().map(|all| all.default))
+            .unwrap_or(abi::BASE_TICKETS_DEFAULT)
+    }
+
     fn ask(&self, op: Op, id: u32) -> Result<[u64; 8]> {
         self.call(op, id, 0).map_err(failed)
     }
 
-    fn call(&self, op: Op, id: u32, value: u32) -> nix::Result<[u64; 8]> {
+    fn call(&self, op: Op, id: u32, value: u64) -> nix::Result<[u64; 8]> {
         let mut call = Call {
             op: op as u32,
             id,
-            value: value.into(),
+            value,
             ..Call::default()
         };
         self.carry_out(&mut call)?;
         Ok(call.out)
     }
 
+    // While others change the same at the same moment nothing was done.
     pub(crate) fn carry_out(&self, call: &mut Call) -> nix::Result<()> {
+        let asked = *call;
+        for _ in 1..TRIES {
+            match run(&self.call, call) {
+                Err(Errno::EAGAIN) => *call = asked,
+                answer => return answer,
+            }
+            std::thread::yield_now();
+        }
         run(&self.call, call)
     }
 }
@@ -227,6 +304,9 @@ fn no_process(pid: u32) -> Error {
 
 fn not_owner(pid: u32) -> Error {
     match (process_name(pid), process_owner(pid)) {
+        (Some(name), Some(owner)) if owner == Uid::effective().as_raw() => Error::Limited {
+            what: format!("process {pid} ({name})"),
+        },
         (Some(name), Some(owner)) => Error::NotOwner {
             pid,
             name,

@@ -1,9 +1,9 @@
 //! Currencies of users' own making, and reservations: more private calls of [`Client`].
 
 use crate::abi::{self, Call, Op, reserved};
-use crate::calls::{Client, about_process, caller, failed, out_of_tickets};
-use crate::place::user_name;
-use crate::{Error, Result};
+use crate::calls::{Client, Grant, about_process, caller, failed, out_of_tickets};
+use crate::error::{Error, Result};
+use crate::names::user_name;
 use nix::errno::Errno;
 
 /// A currency, as the kernel knows it: by a number that is never another's.
@@ -44,9 +44,6 @@ pub struct Reserved {
     pub default: u32,
 }
 
-/// How often to try again when others change currencies at the same time.
-const TRIES: u32 = 100;
-
 impl Client {
     /// The user's currency of that name. For its owner, or with CAP_SYS_NICE.
     pub fn currency(&self, owner: u32, name: &str) -> Result<Currency> {
@@ -85,25 +82,42 @@ impl Client {
         Ok(currency(&call, owner, name))
     }
 
-    /// Other tickets for a currency: more is inflation around it, and fewer deflation. 0 freezes all that is in it.
+    /// Other tickets for a currency: more is inflation around it, and fewer deflation. 0 freezes all that is in it. What is set
+    /// with CAP_SYS_NICE for somebody else's is the most that its owner may set from then on.
     pub fn fund_currency(&self, of: &Currency, tickets: u32) -> Result<()> {
-        let mut call = about(Op::FundCurrency, of, tickets.into());
+        self.fund(of, tickets.into())
+    }
+
+    /// The same, with another limit. With CAP_SYS_NICE.
+    pub fn grant_currency(&self, of: &Currency, grant: Grant) -> Result<()> {
+        self.fund(of, grant.value())
+    }
+
+    fn fund(&self, of: &Currency, value: u64) -> Result<()> {
+        let mut call = about(Op::FundCurrency, of, value);
         self.carry_out(&mut call).map_err(|errno| match errno {
-            Errno::ERANGE => out_of_tickets(tickets),
+            Errno::ERANGE => out_of_tickets(value as u32), // the lower half
+            Errno::EPERM => limited(of),
             other => about_currency(other, of.owner, &of.name),
         })
     }
 
     /// Into another currency of the same owner, or directly into the owner's money.
     pub fn move_currency(&self, of: &Currency, inside: Option<&Currency>) -> Result<()> {
-        self.insist(&about(Op::MoveCurrency, of, number(inside)))
-            .map_err(|errno| between(errno, of.owner, &of.name, inside))
+        self.carry_out(&mut about(Op::MoveCurrency, of, number(inside)))
+            .map_err(|errno| match errno {
+                Errno::EPERM => limited(of),
+                other => between(other, of.owner, &of.name, inside),
+            })
     }
 
     /// What was in it falls back to the currency around it.
     pub fn retire_currency(&self, of: &Currency) -> Result<()> {
-        self.insist(&about(Op::RetireCurrency, of, 0))
-            .map_err(|errno| about_currency(errno, of.owner, &of.name))
+        self.carry_out(&mut about(Op::RetireCurrency, of, 0))
+            .map_err(|errno| match errno {
+                Errno::EPERM => limited(of),
+                other => about_currency(other, of.owner, &of.name),
+            })
     }
 
     /// A process into a currency, or back into its user's own money. Its tickets stay as many.
@@ -203,17 +217,6 @@ impl Client {
         self.carry_out(&mut call)
     }
 
-    // Others may change currencies meanwhile, and then nothing was done.
-    fn insist(&self, call: &Call) -> nix::Result<()> {
-        for _ in 1..TRIES {
-            match self.carry_out(&mut call.clone()) {
-                Err(Errno::EAGAIN) => std::thread::yield_now(),
-                answer => return answer,
-            }
-        }
-        self.carry_out(&mut call.clone())
-    }
-
     fn refused(&self, errno: Errno, who: String, asked: u64, left: u64) -> Error {
         let all = match self.reserved() {
             Ok(all) => all,
@@ -296,6 +299,13 @@ fn about_currency(errno: Errno, owner: u32, name: &str) -> Error {
         Errno::EINVAL => no_name(&name),
         Errno::EAGAIN => Error::Restless,
         other => failed(other),
+    }
+}
+
+// Of others' currencies one does not even learn that they are there.
+fn limited(of: &Currency) -> Error {
+    Error::Limited {
+        what: format!("currency {}", of.name),
     }
 }
 

@@ -1,8 +1,11 @@
 //! What can go wrong, each with its fact, its likely cause and the next step.
 
 use crate::abi::{CURRENCIES_MAX, NESTED_MAX, PIN_CALL};
-use crate::sched_ext::KERNEL_MIN;
+use crate::percent::Percent;
 use nix::errno::Errno;
+
+/// The oldest kernel on which Tombola is tested; on those before it, the verifier gives up.
+pub const KERNEL_MIN: &str = "6.16";
 
 fn rather(left: u64) -> String {
     match left {
@@ -11,10 +14,9 @@ fn rather(left: u64) -> String {
     }
 }
 
-// Hundredths of a percent, without zeros that say nothing.
-fn percent(hundredths: u64) -> String {
-    let text = format!("{}.{:02}", hundredths / 100, hundredths % 100);
-    format!("{}%", text.trim_end_matches('0').trim_end_matches('.'))
+// Counted in hundredths.
+fn percent(hundredths: u64) -> Percent {
+    Percent::of_hundredths(u32::try_from(hundredths).unwrap_or(u32::MAX))
 }
 
 pub type Result<T> = std::result::Result<T, Error>;
@@ -51,7 +53,7 @@ pub enum Error {
 
     #[error(
         "process {pid} ({name}) has no tickets\n  \
-         cause: it belongs to the kernel, has ended and waits for its parent, or came when every place was taken\n  \
+         cause: it belongs to the kernel, or has ended and waits for its parent\n  \
          next:  choose another process; tombola status --all lists those that have tickets"
     )]
     NoTickets { pid: u32, name: String },
@@ -70,15 +72,22 @@ pub enum Error {
 
     #[error(
         "not permitted: {tickets} base tickets for {user}, and you are {caller}\n  \
-         cause: without CAP_SYS_NICE one may set one's own only, to at most the default of {default} and not to 0\n  \
+         cause: without CAP_SYS_NICE one may set one's own only, here to at most {most} and not to 0\n  \
          next:  choose fewer for yourself, or repeat it as root"
     )]
     BaseTickets {
         tickets: u32,
-        default: u32,
+        most: u32,
         user: String,
         caller: String,
     },
+
+    #[error(
+        "not permitted: an administrator has set the tickets of {what}, or of what is around or in it\n  \
+         cause: its owner may not set more than that, nor take it elsewhere; tombola tree shows what is in what\n  \
+         next:  choose fewer tickets, or ask the administrator"
+    )]
+    Limited { what: String },
 
     #[error(
         "{given} is not a number of {what}: the range is {min} to {max}\n  \
@@ -207,9 +216,9 @@ pub enum Error {
     NotNice { what: String, caller: String },
 
     #[error(
-        "every place for a user is taken\n  \
-         cause: more users have been seen than the scheduler has room for\n  \
-         next:  restart it: tombola stop, then tombola start"
+        "every place for a user, a process or a currency is taken\n  \
+         cause: there are more of them than the scheduler has room for\n  \
+         next:  end processes, and look who has so many: tombola status --all"
     )]
     NoPlace,
 

@@ -12,14 +12,19 @@
 pub mod abi;
 pub mod calls;
 pub mod currencies;
+pub mod ejection;
 mod error;
-mod place;
+mod names;
+pub mod percent;
+mod runtime_dir;
 pub mod sched_ext;
 pub mod scheduler;
+mod subordinate;
 pub mod trace;
 
-pub use error::{Error, Result};
-pub use place::{daemon_pid, process_name, user_name};
+pub use error::{Error, KERNEL_MIN, Result};
+pub use names::{login_name, process_name, user_name};
+pub use runtime_dir::daemon_pid;
 
 // Generated: names that are not Rust's, parts that are not needed.
 #[allow(dead_code, unused_imports, clippy::all)]

@@ -11,12 +11,16 @@
 
 use crate::abi;
 use crate::calls::Policy;
-use crate::place::{PIN_DRAWS, PIN_SWITCH, Place, user_name};
+use crate::ejection::{Ejection, Kind};
+use crate::error::{Error, Result};
+use crate::names::{printable, user_name};
+use crate::runtime_dir::{PIN_DRAWS, PIN_SWITCH, RuntimeDir};
+use crate::sched_ext;
 use crate::skeleton::{MainSkel, MainSkelBuilder, OpenMainSkel, types};
-use crate::{Error, Result, sched_ext};
+use crate::subordinate;
 use libbpf_rs::query::{ProgInfoIter, ProgramInfo};
 use libbpf_rs::skel::{OpenSkel, SkelBuilder};
-use libbpf_rs::{Link, PrintLevel, RingBuffer, RingBufferBuilder};
+use libbpf_rs::{Link, MapCore, MapFlags, PrintLevel, RingBuffer, RingBufferBuilder};
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sys::signal::{SigSet, Signal};
 use nix::sys::signalfd::SignalFd;
@@ -54,9 +58,6 @@ const PREFIX: &[u8] = b"tombola_";
 
 const CAP_SYS_ADMIN: u32 = 21;
 
-/// enum scx_exit_kind: the link was closed, which is how we end it ourselves.
-const SCX_EXIT_UNREG: i32 = 64;
-
 /// Lines of libbpf's messages that an error repeats.
 const LOG_LINES: usize = 30;
 
@@ -79,11 +80,7 @@ pub struct Options {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum End {
     Asked(Signal),
-    /// The kernel's own words.
-    Ejected {
-        reason: String,
-        message: String,
-    },
+    Ejected(Ejection),
 }
 
 /// What [`Running::wait`] waits for.
@@ -102,7 +99,7 @@ pub struct Running {
     _link: Link,
     _signals_link: Link,
     skeleton: MainSkel<'static>,
-    place: Place,
+    place: RuntimeDir,
     signals: SigSet,
     /// Readable while one of them is there.
     signals_fd: SignalFd,
@@ -113,11 +110,12 @@ pub struct Running {
 pub fn start(options: &Options) -> Result<Running> {
     check_range(options.quantum_ns)?;
     check_machine()?;
-    let place = Place::claim()?;
+    let place = RuntimeDir::claim()?;
     check_nobody_schedules()?;
     let signals = hold_signals();
     libbpf_rs::set_print(Some((PrintLevel::Warn, keep_message)));
     let mut skeleton = load(options).map_err(|error| refused("loading it", &error))?;
+    write_subordinates(&mut skeleton);
     become_realtime();
     let link = skeleton
         .maps
@@ -161,6 +159,11 @@ impl Running {
             verified: program.verified_insns,
         };
         ProgInfoIter::default().filter(ours).map(program).collect()
+    }
+
+    /// Reads again which uids are whose (/etc/subuid). Users who are there stay as they are.
+    pub fn reload_subordinates(&mut self) {
+        write_subordinates(&mut self.skeleton);
     }
 
     /// Returns when something has happened, or with nothing after `time`, if there is one.
@@ -218,11 +221,45 @@ impl Running {
     fn ejection(&self) -> Option<End> {
         let exit = &self.skeleton.maps.bss_data.as_ref()?.tombola_exit;
         // SAFETY: a plain integer. The kernel writes it last, when the text is there.
-        let kind = unsafe { std::ptr::read_volatile(&exit.kind) };
-        (kind != 0 && kind != SCX_EXIT_UNREG).then(|| End::Ejected {
+        let kind = Kind::of(unsafe { std::ptr::read_volatile(&exit.kind) })?;
+        Some(End::Ejected(Ejection {
+            kind,
             reason: text(&exit.reason),
             message: text(&exit.msg),
-        })
+            exit_code: exit.code,
+            dump: text(&exit.dump),
+        }))
+    }
+}
+
+// While they are written there are none: the scheduler goes by their number. One that cannot be read or written is told of; a
+// uid of it is a user of its own, which is what it was without Tombola.
+fn write_subordinates(skeleton: &mut MainSkel) {
+    let ranges = subordinate::read().unwrap_or_else(|error| {
+        eprintln!("tombola: cannot read {}: {error}", subordinate::FILE);
+        Vec::new()
+    });
+    count_subordinates(skeleton, 0);
+    let written = (0u32..).zip(&ranges).take_while(|(at, range)| {
+        let map = &skeleton.maps.subordinates;
+        map.update(&at.to_ne_bytes(), &range.bytes(), MapFlags::ANY)
+            .is_ok()
+    });
+    let count = written.count();
+    if count < ranges.len() {
+        eprintln!(
+            "tombola: {} has {} ranges; the first {count} hold, for more there is no room",
+            subordinate::FILE,
+            ranges.len()
+        );
+    }
+    count_subordinates(skeleton, count as u32);
+}
+
+fn count_subordinates(skeleton: &mut MainSkel, count: u32) {
+    if let Some(variables) = skeleton.maps.bss_data.as_mut() {
+        // SAFETY: a plain integer, which the kernel only reads.
+        unsafe { std::ptr::write_volatile(&mut variables.nr_subordinates, count) };
     }
 }
 
@@ -355,13 +392,16 @@ fn next_signal(signals: &SigSet) -> Option<Signal> {
     Signal::try_from(signal).ok()
 }
 
+// The kernel names threads in it, and these choose their names themselves.
 fn text(chars: &[i8]) -> String {
     let bytes: Vec<u8> = chars
         .iter()
         .map(|char| char.cast_unsigned())
         .take_while(|byte| *byte != 0)
         .collect();
-    String::from_utf8_lossy(&bytes).trim_end().to_owned()
+    let text = String::from_utf8_lossy(&bytes);
+    let lines: Vec<String> = text.trim_end().lines().map(printable).collect();
+    lines.join("\n")
 }
 
 // libbpf says why something failed only through its messages, the verifier's among them.

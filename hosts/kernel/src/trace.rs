@@ -5,8 +5,10 @@
 
 use crate::abi::{self, Draw};
 use crate::calls::Client;
-use crate::place::{PIN_DRAWS, PIN_SWITCH, lock_trace, user_name};
-use crate::{Error, Result, sched_ext};
+use crate::error::{Error, Result};
+use crate::names::user_name;
+use crate::runtime_dir::{PIN_DRAWS, PIN_SWITCH, lock_trace};
+use crate::sched_ext;
 use libbpf_rs::{ErrorKind, MapCore, MapFlags, MapHandle, RingBufferBuilder};
 use nix::unistd::Uid;
 use std::cell::Cell;

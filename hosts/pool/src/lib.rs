@@ -33,8 +33,5 @@ pub mod queue;
 mod sync;
 
 pub use order::{Order, UnknownName, Width};
-pub use pool::{Builder, Job, Outcome, Over, Pool, Waiting};
+pub use pool::{Builder, Job, Outcome, Over, Pool, TICKETS_DEFAULT, Waiting};
 pub use queue::{Currency, QUANTUM_NS, Refused, TICKETS};
-
-/// Tickets of a job of which nothing is said.
-pub const TICKETS_DEFAULT: u32 = 100;

@@ -5,6 +5,7 @@
 //!                   └──> answers, called without the lock by the worker that did the last chunk
 //! ```
 
+use crate::order::{Order, Width};
 use crate::queue::{
     Currency, JobId, Refused, Request, RunQueue, Settled, WaiterId, check, check_quantum,
 };
@@ -12,12 +13,14 @@ use crate::sync::{
     Arc, AtomicBool, Builder as ThreadBuilder, Condvar, JoinHandle, Mutex, MutexGuard, Ordering,
     thread,
 };
-use crate::{Order, TICKETS_DEFAULT, Width};
 use slotmap::{Key, SecondaryMap};
 use std::any::Any;
 use std::io;
 use std::ops::{ControlFlow, Range};
 use std::panic::{AssertUnwindSafe, catch_unwind};
+
+/// Tickets of a job of which nothing is said.
+pub const TICKETS_DEFAULT: u32 = 100;
 
 /// What became of a job.
 #[derive(Clone, Debug, PartialEq, Eq)]

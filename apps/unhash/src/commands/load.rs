@@ -37,7 +37,7 @@ pub struct Load {
 
 impl Load {
     pub fn run(self) -> Result<ExitCode> {
-        let settings = self.stream.settings();
+        let settings = self.stream.settings()?;
         let asked = match self.seed {
             Some(seed) => self.stream.requests(&settings, &mut Glibc::new(seed)),
             None => self.stream.requests(&settings, &mut Secret::fresh()),

@@ -11,11 +11,13 @@ use crate::kernel::Kernel;
 use crate::say::{say, say_json, warn};
 use crate::status;
 use anyhow::{Context, Result};
-use clap::{Parser, Subcommand};
+use clap::error::ErrorKind;
+use clap::{CommandFactory, Parser, Subcommand};
 use std::collections::BTreeMap;
 use std::io;
 use std::net::SocketAddr;
 use std::process::ExitCode;
+use values::Misused;
 
 #[derive(Parser)]
 #[command(
@@ -70,9 +72,14 @@ pub fn run() -> ExitCode {
             .context("cannot talk with the server")
             .map(|()| ExitCode::SUCCESS),
     };
-    done.unwrap_or_else(|error| {
-        warn(format_args!("{error:#}"));
-        ExitCode::FAILURE
+    done.unwrap_or_else(|error| match error.downcast::<Misused>() {
+        Ok(misused) => Cli::command()
+            .error(ErrorKind::ArgumentConflict, misused)
+            .exit(),
+        Err(error) => {
+            warn(format_args!("{error:#}"));
+            ExitCode::FAILURE
+        }
     })
 }
 

@@ -1,12 +1,12 @@
 //! `unhash serve`
 
-use super::values::{misused, seconds};
+use super::values::{Misused, seconds};
 use crate::desk::{CHUNK, Desk, Settings};
 use crate::engine::{Engine, Processes};
 use crate::kernel::Kernel;
 use crate::say::{say, warn};
 use crate::serve::{Patience, Server, listen};
-use anyhow::{Context, Result, ensure};
+use anyhow::{Context, Result, bail, ensure};
 use clap::Args;
 use std::io;
 use std::net::SocketAddr;
@@ -76,10 +76,10 @@ impl Serve {
             Kernel::best()
         );
         if self.processes && matches!(self.order, Order::Lottery | Order::Stride) {
-            misused(format_args!(
+            bail!(Misused(format!(
                 "order {} charges CPU time, and that of other processes is not seen; use threads, or another order",
                 self.order
-            ));
+            )));
         }
         let cpus = || thread::available_parallelism().map_or(1, usize::from);
         let workers = self.workers.map_or_else(cpus, usize::from);

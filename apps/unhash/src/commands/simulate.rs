@@ -1,12 +1,12 @@
 //! `unhash simulate`
 
 use super::stream::Stream;
-use super::values::{misused, positive};
+use super::values::{Misused, positive};
 use crate::desk::CHUNK;
 use crate::say::{say, say_json};
 use crate::simulate::{self, Cache, Machine, Policy};
 use crate::stream::{self, Asked, Glibc};
-use anyhow::Result;
+use anyhow::{Result, bail};
 use clap::{Args, ValueEnum};
 use serde::Serialize;
 use std::process::ExitCode;
@@ -85,7 +85,7 @@ struct Simulated {
 
 impl Simulate {
     pub fn run(self) -> Result<ExitCode> {
-        let mut settings = self.stream.settings();
+        let mut settings = self.stream.settings()?;
         let machine = Machine {
             cores: self.cores,
             rate: self.rate * 1e6,
@@ -94,10 +94,10 @@ impl Simulate {
         if let Some(load) = self.load {
             settings.delay_us = simulate::delay_us(machine, &self.stream.as_made(&settings), load);
             if !(1..=DELAY_MAX_US).contains(&settings.delay_us) {
-                misused(format_args!(
+                bail!(Misused(format!(
                     "for load {load} requests would come {} us apart, must be 1 us to an hour; take another load or rate",
                     settings.delay_us
-                ));
+                )));
             }
         }
         let simulated = self.all(machine, &settings);

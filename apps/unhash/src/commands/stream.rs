@@ -1,6 +1,6 @@
 //! What `unhash load` asks, and what `unhash simulate` is asked.
 
-use super::values::{misused, not_negative};
+use super::values::{Misused, not_negative};
 use crate::stream::{self, Asked, Random};
 use clap::{Args, ValueEnum};
 
@@ -44,7 +44,7 @@ pub struct Stream {
 }
 
 impl Stream {
-    pub fn settings(&self) -> stream::Settings {
+    pub fn settings(&self) -> Result<stream::Settings, Misused> {
         let preset = match self.settings {
             Preset::Initial => stream::Settings::INITIAL,
             Preset::Midway => stream::Settings::MIDWAY,
@@ -63,12 +63,12 @@ impl Stream {
             .checked_add(u64::from(settings.difficulty))
             .is_none()
         {
-            misused(format_args!(
+            return Err(Misused(format!(
                 "a range of {} numbers from {} on goes beyond 2^64",
                 settings.difficulty, settings.start
-            ));
+            )));
         }
-        settings
+        Ok(settings)
     }
 
     /// What the requests are like when they have been made smaller.

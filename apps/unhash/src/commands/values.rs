@@ -1,17 +1,19 @@
 //! What people type, and what they should have.
 
-use super::Cli;
-use clap::CommandFactory;
-use clap::error::ErrorKind;
-use std::fmt::Display;
+use std::fmt::{self, Display};
 use std::time::Duration;
 
 /// What clap cannot see: two options that do not go together.
-pub fn misused(words: impl Display) -> ! {
-    Cli::command()
-        .error(ErrorKind::ArgumentConflict, words)
-        .exit()
+#[derive(Debug)]
+pub struct Misused(pub String);
+
+impl Display for Misused {
+    fn fmt(&self, f: &mut fmt::Formatter) -> fmt::Result {
+        f.write_str(&self.0)
+    }
 }
+
+impl std::error::Error for Misused {}
 
 pub fn not_negative(text: &str) -> Result<f64, String> {
     match text.parse::<f64>() {

@@ -1,6 +1,6 @@
 //! AVX2, 8 numbers at a time, for CPUs without the SHA instructions: a rotation is three instructions here.
 
-use super::Block;
+use super::block::Block;
 use super::fold::find_lane;
 use std::arch::x86_64::*;
 

@@ -3,7 +3,7 @@
 //! Measured on a Zen 5: one vector has 2/3 of the rate. Three have 1.05 of it, or half or a quarter, depending on small
 //! changes of the instructions' order: most of their words are in memory.
 
-use super::Block;
+use super::block::Block;
 use super::fold::find_lane;
 use std::arch::asm;
 use std::arch::x86_64::*;

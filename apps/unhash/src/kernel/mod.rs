@@ -23,6 +23,7 @@ mod avx2;
 #[cfg(target_arch = "x86_64")]
 #[allow(unsafe_code)]
 mod avx512;
+mod block;
 #[cfg_attr(
     not(target_arch = "x86_64"),
     allow(dead_code, unused_imports, unused_macros)
@@ -32,79 +33,17 @@ mod portable;
 #[cfg(target_arch = "x86_64")]
 #[allow(unsafe_code)]
 mod sha_ni;
+mod target;
 #[cfg(test)]
 mod tests;
 
-use fold::{IV, majority, sum_a};
+pub use target::Target;
+
+use block::Block;
 use std::fmt::{self, Display, Formatter};
 use std::ops::Range;
 use std::str::FromStr;
 use std::time::Instant;
-
-/// A digest, and what of it is computed once.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Target {
-    /// The working variables after round 63, a to h: the digest less what SHA-256 started from.
-    last: [u32; 8],
-    /// Variable a after round 56.
-    #[cfg_attr(not(target_arch = "x86_64"), allow(dead_code))]
-    early: u32,
-}
-
-impl Target {
-    #[must_use]
-    pub fn new(digest: [u8; 32]) -> Self {
-        let word = |i: usize| u32::from_be_bytes([0, 1, 2, 3].map(|byte| digest[4 * i + byte]));
-        let last = std::array::from_fn(|i| word(i).wrapping_sub(IV[i]));
-        Self {
-            last,
-            early: a_of_rounds_56_to_59(last)[0],
-        }
-    }
-
-    /// Whether the number has this digest, by all of its bits.
-    fn is_hash_of(&self, number: u64) -> bool {
-        portable::last_of(number) == self.last
-    }
-}
-
-/// After round t, b to d are a of the three rounds before, and f to h are e of these. With A and E for a and e,
-///
-/// ```text
-///     A[t] = T + S0(A[t-1]) + Maj(A[t-1], A[t-2], A[t-3])     E[t] = A[t-4] + T
-/// ```
-///
-/// T, in which the message is, falls out: A[t-4] = E[t] - A[t] + S0(A[t-1]) + Maj(A[t-1], A[t-2], A[t-3]). Four such
-/// steps use up the digest; one more would need E[59], and with it the last word of the schedule.
-fn a_of_rounds_56_to_59(last: [u32; 8]) -> [u32; 4] {
-    let [mut a, mut b, mut c, mut d, e, f, g, h] = last;
-    for e in [e, f, g, h] {
-        let before = e
-            .wrapping_sub(a)
-            .wrapping_add(sum_a(b))
-            .wrapping_add(majority(b, c, d));
-        (a, b, c, d) = (b, c, d, before);
-    }
-    [d, c, b, a]
-}
-
-/// Consecutive numbers of one high word.
-#[derive(Clone, Copy)]
-struct Block {
-    high: u32,
-    low: u32,
-    /// `low + count` is at most 2^32.
-    count: u64,
-}
-
-impl Block {
-    /// From a number on to the end of the range, or to the next multiple of 2^32.
-    fn first_of(range: &Range<u64>) -> Self {
-        let (high, low) = ((range.start >> 32) as u32, range.start as u32);
-        let count = (range.end - range.start).min((1 << 32) - u64::from(low));
-        Self { high, low, count }
-    }
-}
 
 /// A way to search.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -200,13 +139,13 @@ impl Kernel {
     fn candidate(self, target: &Target, block: Block) -> Option<u64> {
         #[cfg(target_arch = "x86_64")]
         match self {
-            Self::Portable => portable::candidate(target, block),
+            Self::Portable => portable::candidate(target.last, block),
             Self::ShaNi => sha_ni::candidate(target.early, block),
             Self::Avx2 => avx2::candidate(target.early, block),
             Self::Avx512 => avx512::candidate(target.early, block),
         }
         #[cfg(not(target_arch = "x86_64"))]
-        portable::candidate(target, block)
+        portable::candidate(target.last, block)
     }
 }
 

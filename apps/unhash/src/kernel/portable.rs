@@ -1,7 +1,7 @@
 //! The `sha2` crate's compression of a block, all 64 rounds. It uses the SHA instructions of several architectures.
 
+use super::block::Block;
 use super::fold::IV;
-use super::{Block, Target};
 use sha2::block_api::compress256;
 
 /// The message of a number, padded to a block: a bit 1, and the length of 64 bits at the end.
@@ -24,7 +24,7 @@ pub(super) fn last_of(number: u64) -> [u32; 8] {
     last_of_block(padded(number))
 }
 
-pub(super) fn candidate(target: &Target, block: Block) -> Option<u64> {
+pub(super) fn candidate(last: [u32; 8], block: Block) -> Option<u64> {
     let first = u64::from(block.high) << 32 | u64::from(block.low);
-    (0..block.count).find(|offset| last_of(first + offset) == target.last)
+    (0..block.count).find(|offset| last_of(first + offset) == last)
 }

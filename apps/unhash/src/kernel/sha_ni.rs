@@ -7,7 +7,7 @@
 //! These instructions only have the old SSE encoding. A CPU may take hundreds of cycles between such a one and one of
 //! the wide ones, so nothing wider than SSE may be switched on here.
 
-use super::Block;
+use super::block::Block;
 use super::fold::{Fixed, IV, K, ROUND_0, sigma_0};
 use std::arch::x86_64::*;
 

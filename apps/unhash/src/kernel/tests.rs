@@ -1,4 +1,5 @@
-use super::fold::{HAS_FIXED_TERM, ROUNDS, VARIES};
+use super::fold::{HAS_FIXED_TERM, IV, ROUNDS, VARIES, majority, sum_a};
+use super::target::a_of_rounds_56_to_59;
 use super::*;
 use sha2::{Digest, Sha256};
 use std::panic::catch_unwind;
@@ -135,14 +136,8 @@ fn empty_and_reversed_ranges_have_no_number() {
 
 #[test]
 fn random_ranges() {
-    let mut state = 1_u64;
-    let mut random = |below: u64| {
-        // SplitMix64.
-        state = state.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mixed = (state ^ (state >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        let mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        (mixed ^ (mixed >> 31)) % below
-    };
+    let mut numbers = fastrand::Rng::with_seed(1);
+    let mut random = |below: u64| numbers.u64(..below);
     for _ in 0..600 {
         let length = 1 + random(3000);
         let start = match random(3) {

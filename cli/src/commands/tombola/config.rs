@@ -1,19 +1,18 @@
 //! `tombola config`: the rules that are to hold.
 
+use crate::amounts::told;
+use crate::names::Names;
+use crate::rules::{self, DEFAULT_FILE, Explained, Group, Reserve, Rules, User};
+use crate::{table, warn};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
-use tombola_cli::amounts::told;
-use tombola_cli::keep::warn;
-use tombola_cli::names::Names;
-use tombola_cli::rules::{self, DEFAULT_FILE, Explained, Group, Reserve, Rules, User};
-use tombola_cli::table;
 
 /// What the rules in a file are, or all that is wrong with it
 ///
 /// Nothing is changed: it neither asks nor tells a scheduler that runs.
 #[derive(clap::Args)]
 #[command(after_help = concat!(
-    "A file with everything in it; each part may be left out:\n\n",
+    "Everything that a file can say:\n\n",
     include_str!("../../rules/example.toml"),
     "\nExit status: 0 it is right, or there is no /etc/tombola.toml; 1 it is wrong, or there is no such FILE; \
      2 wrongly called."

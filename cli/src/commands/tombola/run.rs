@@ -1,10 +1,10 @@
 //! `tombola run`: a command in a currency, with tickets there.
 
+use crate::amounts;
+use crate::currency::{Name, name};
+use crate::launch::with_tickets;
 use std::ffi::OsString;
 use std::process::ExitCode;
-use tombola_cli::amounts;
-use tombola_cli::currency::{Name, name};
-use tombola_cli::launch::with_tickets;
 use tombola_kernel::Result;
 use tombola_kernel::abi::TICKETS_DEFAULT;
 use tombola_kernel::calls::Client;

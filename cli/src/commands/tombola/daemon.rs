@@ -1,18 +1,21 @@
 //! `tombola start`, `tombola stop` and `tombola reload`.
 
-use crate::notify::notify;
-use crate::published::{Published, answered, rules_file};
+use super::published::{Published, answered, rules_file};
+use crate::cgroups::{self, CGROUPS};
+use crate::ejection;
+use crate::keep::Keeper;
+use crate::rules::{Rules, RulesFile};
+use crate::status::{kernel, kernel_text};
+use crate::warn;
 use nix::errno::Errno;
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::{Pid, Uid};
+use sd_notify::NotifyState;
 use std::path::Path;
 use std::process::ExitCode;
 use std::thread::sleep;
 use std::time::{Duration, Instant};
-use tombola_cli::cgroups::{self, CGROUPS};
-use tombola_cli::keep::{Keeper, RulesFile, warn};
-use tombola_cli::rules::Rules;
-use tombola_cli::status::{kernel, kernel_text};
+use tombola_kernel::ejection::{Ejection, Kind};
 use tombola_kernel::scheduler::{self, End, Event, Options, Running};
 use tombola_kernel::{Error, Result, daemon_pid, sched_ext, user_name};
 
@@ -61,12 +64,19 @@ fn try_start(options: &Options, verbose: bool, file: RulesFile, rules: Rules) ->
         options.policy.name(),
         Duration::from_nanos(options.quantum_ns),
     ));
-    notify("READY=1");
+    notify(NotifyState::Ready);
     let file = RulesFile::of_daemon(file.path().to_owned());
     let end = keep(&mut running, &mut keeper, &file, &published);
-    notify("STOPPING=1");
+    notify(NotifyState::Stopping);
     keeper.look(); // what was said in the last second
     Ok(end)
+}
+
+// To systemd, if it is there. A message that is not delivered is systemd's to notice, by its time-out.
+fn notify(state: NotifyState) {
+    if let Err(error) = sd_notify::notify(&[state]) {
+        warn(&format!("cannot tell systemd how far we are: {error}"));
+    }
 }
 
 fn keep(
@@ -79,9 +89,10 @@ fn keep(
         match running.wait(keeper.rest(running.base_has_changed())) {
             Some(Event::End(end)) => return end,
             Some(Event::Reload) => {
-                notify("RELOADING=1");
+                notify(NotifyState::Reloading);
+                running.reload_subordinates();
                 published.answer(&read_again(keeper, file));
-                notify("READY=1");
+                notify(NotifyState::Ready);
             }
             Some(Event::Changed) => (), // looked for when it is time
             None => {
@@ -117,21 +128,30 @@ fn read_again(keeper: &mut Keeper, file: &RulesFile) -> String {
 
 fn report(end: &End) -> ExitCode {
     match end {
-        End::Asked(signal) => {
-            say(&format!(
-                "tombola has ended ({signal}): the kernel's own scheduler has all threads again"
-            ));
-            ExitCode::SUCCESS
-        }
-        End::Ejected { reason, message } => {
-            eprintln!(
-                "tombola: the kernel has ended the scheduler: {reason}: {message}\n  \
-                 cause: a fault in it, a thread that it let wait too long, or SysRq-S; the kernel schedules by itself now\n  \
-                 next:  tombola start; if it was a fault, report it with the kernel's log (dmesg)"
-            );
-            ExitCode::FAILURE
-        }
+        End::Asked(signal) => ended(signal.as_str()),
+        End::Ejected(ejection) => ejected(ejection),
     }
+}
+
+// SysRq-S is no failure: a service that came back at once would defy the administrator.
+fn ejected(ejection: &Ejection) -> ExitCode {
+    if let Err(error) = ejection::write(ejection) {
+        warn(&format!(
+            "cannot write the ejection to /run/tombola, for tombola status: {error}"
+        ));
+    }
+    if ejection.kind == Kind::Sysrq {
+        return ended("SysRq-S");
+    }
+    warn(&ejection.to_string());
+    ExitCode::FAILURE
+}
+
+fn ended(by: &str) -> ExitCode {
+    say(&format!(
+        "tombola has ended ({by}): the kernel's own scheduler has all threads again"
+    ));
+    ExitCode::SUCCESS
 }
 
 // The reader of our output may be gone; that is no reason to end.

@@ -1,17 +1,17 @@
 //! `tombola reserve` and `tombola release`: a part of the machine that is somebody's, whoever else wants to run.
 
+use crate::amounts;
+use crate::currency::{Name, name};
+use crate::launch::become_command;
+use crate::names::{self, Names};
+use crate::{sample, table, tree};
 use serde::Serialize;
 use std::ffi::OsString;
 use std::process::ExitCode;
-use tombola_cli::amounts;
-use tombola_cli::currency::{Name, name};
-use tombola_cli::launch::become_command;
-use tombola_cli::names::{self, Names};
-use tombola_cli::rules::Percent;
-use tombola_cli::{table, tree, watch};
 use tombola_kernel::Result;
 use tombola_kernel::abi::{Node, kind};
 use tombola_kernel::calls::Client;
+use tombola_kernel::percent::Percent;
 
 /// Guarantee somebody a part of the machine; without arguments, what is reserved. As root
 ///
@@ -100,7 +100,7 @@ pub fn release(args: &Release) -> std::result::Result<ExitCode, String> {
     let (found, who) = match (args.pid, &args.currency) {
         (Some(pid), _) => {
             client.reserve_for_process(pid, 0).map_err(text)?;
-            let mut processes = watch::processes(&nodes).into_iter().map(|(node, _)| node);
+            let mut processes = sample::processes(&nodes).into_iter().map(|(node, _)| node);
             let node = processes.find(|node| node.tgid == pid);
             (node, format!("process {pid}"))
         }
@@ -178,7 +178,7 @@ fn percent(hundredths: u64) -> f64 {
 
 fn holdings(nodes: &[Node], machine: u64) -> Vec<Holding> {
     let mut names = Names::default();
-    let processes = watch::processes(nodes);
+    let processes = sample::processes(nodes);
     let currencies = nodes.iter().filter(|node| node.kind == kind::CURRENCY);
     let holders: Vec<&Node> = currencies
         .chain(processes.iter().map(|(node, _)| node))

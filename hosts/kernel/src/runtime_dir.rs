@@ -1,4 +1,4 @@
-//! /run/tombola: who holds the scheduler, and where its programs are pinned. And the names of people and processes.
+//! /run/tombola: which process holds the scheduler, and where its programs are pinned.
 //!
 //! ```text
 //!   /run/tombola/pid           the daemon's process id; locked (flock) as long as it lives
@@ -12,12 +12,11 @@
 //! A lock, unlike a file, ends with its holder: what a killed daemon left behind is known to be stale and is replaced.
 
 use crate::abi::{PIN_DIR, RUN_DIR};
-use crate::{Error, Result};
+use crate::error::{Error, Result};
 use nix::errno::Errno;
 use nix::fcntl::{Flock, FlockArg};
 use nix::mount::{MntFlags, MsFlags, mount, umount2};
 use nix::sys::statfs::{BPF_FS_MAGIC, statfs};
-use nix::unistd::{Uid, User};
 use std::fs::{self, File, OpenOptions, Permissions};
 use std::io::{self, Write};
 use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
@@ -30,12 +29,12 @@ pub(crate) const PIN_DRAWS: &str = "/run/tombola/bpf/trace/draws";
 pub(crate) const PIN_SWITCH: &str = "/run/tombola/bpf/trace/switch";
 
 /// The daemon's claim on /run/tombola, given up when dropped.
-pub(crate) struct Place {
+pub(crate) struct RuntimeDir {
     // Held for its lock.
     _pid_file: Flock<File>,
 }
 
-impl Place {
+impl RuntimeDir {
     pub fn claim() -> Result<Self> {
         make_dir(RUN_DIR, 0o755)?;
         let mut pid_file = lock(PID_FILE, 0o644).map_err(|errno| match errno {
@@ -60,7 +59,7 @@ impl Place {
     }
 }
 
-impl Drop for Place {
+impl Drop for RuntimeDir {
     // What cannot be removed now is replaced by the next daemon.
     fn drop(&mut self) {
         remove_pins();
@@ -168,37 +167,4 @@ fn file_error(action: &'static str, path: &str, errno: Errno) -> Error {
         cause: "/run is not writable for this process: not root, a container, or a service's protection",
         next: "run it as root on the machine itself",
     }
-}
-
-/// A user's login name, or the number if there is none.
-pub fn user_name(uid: u32) -> String {
-    match User::from_uid(Uid::from_raw(uid)) {
-        Ok(Some(user)) => user.name,
-        _ => format!("uid {uid}"),
-    }
-}
-
-/// What the kernel calls a process, at most 15 bytes; none if it has gone. Processes choose their names themselves, and may
-/// choose one that a terminal takes for a command: what is not printable is escaped.
-pub fn process_name(pid: u32) -> Option<String> {
-    let name = fs::read(format!("/proc/{pid}/comm")).ok()?;
-    let name = String::from_utf8_lossy(&name);
-    Some(printable(name.strip_suffix('\n').unwrap_or(&name)))
-}
-
-fn printable(text: &str) -> String {
-    let mut printable = String::new();
-    for c in text.chars() {
-        match c {
-            '\'' | '"' => printable.push(c),
-            _ => printable.extend(c.escape_debug()),
-        }
-    }
-    printable
-}
-
-pub(crate) fn process_owner(pid: u32) -> Option<u32> {
-    let status = fs::read_to_string(format!("/proc/{pid}/status")).ok()?;
-    let uids = status.lines().find_map(|line| line.strip_prefix("Uid:"))?;
-    uids.split_whitespace().next()?.parse().ok()
 }

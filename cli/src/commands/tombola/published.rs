@@ -5,11 +5,12 @@
 //!   /run/tombola/answer    empty: the rules hold; or what is wrong with them
 //! ```
 
+use crate::files;
+use crate::rules::RulesFile;
+use crate::warn;
 use std::fs;
-use std::io;
-use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
+use std::os::unix::fs::{MetadataExt, symlink};
 use std::path::{Path, PathBuf};
-use tombola_cli::keep::{RulesFile, warn};
 use tombola_kernel::abi::RUN_DIR;
 
 fn place(name: &str) -> PathBuf {
@@ -39,17 +40,9 @@ impl Published {
     }
 
     pub fn answer(&self, text: &str) {
-        if let Err(error) = self.write(text) {
+        if let Err(error) = files::replace(&self.answer, text, 0o644) {
             warn(&format!("cannot write {}: {error}", self.answer.display()));
         }
-    }
-
-    // Whole at once, and another file each time.
-    fn write(&self, text: &str) -> io::Result<()> {
-        let new = self.answer.with_extension("new");
-        fs::write(&new, text)?;
-        fs::set_permissions(&new, fs::Permissions::from_mode(0o644))?; // whatever the umask is
-        fs::rename(&new, &self.answer)
     }
 }
 

@@ -1,14 +1,14 @@
 //! `tombola currency`: money of one's own.
 
+use crate::amounts::{self, told};
+use crate::currency::{Name, name};
+use crate::{names, table, tree};
 use clap::Subcommand;
 use nix::unistd::Uid;
 use serde::Serialize;
 use std::process::ExitCode;
-use tombola_cli::amounts::{self, told};
-use tombola_cli::currency::{Name, name};
-use tombola_cli::{names, table, tree};
 use tombola_kernel::abi::{Node, TICKETS_DEFAULT, kind};
-use tombola_kernel::calls::Client;
+use tombola_kernel::calls::{Client, Grant};
 use tombola_kernel::{Error, Result};
 
 #[derive(Subcommand)]
@@ -55,6 +55,11 @@ pub struct Fund {
     /// 1 (least) to 10000 (most), or 0: all that is in it is frozen
     #[arg(value_parser = amounts::tickets_or_freeze, allow_hyphen_values = true)]
     tickets: u32,
+
+    /// As an administrator: the owner may set more again later. Otherwise what is set for somebody else's is also the most that
+    /// its owner may set from then on
+    #[arg(long)]
+    owner_may_exceed: bool,
 }
 
 /// Move a currency into another one, or directly into the owner's money
@@ -120,7 +125,13 @@ pub fn currency(command: &Currency) -> Result<ExitCode> {
             let Name { owner, name } = &args.name;
             client.make_currency(*owner, name, args.tickets, inside.as_ref())?;
         }
-        Currency::Fund(args) => client.fund_currency(&args.name.find(&client)?, args.tickets)?,
+        Currency::Fund(args) => {
+            let of = args.name.find(&client)?;
+            match args.owner_may_exceed {
+                true => client.grant_currency(&of, Grant::unlimited(args.tickets))?,
+                false => client.fund_currency(&of, args.tickets)?,
+            }
+        }
         Currency::Move(args) => {
             let inside = find(&client, args.inside.as_ref())?;
             client.move_currency(&args.name.find(&client)?, inside.as_ref())?;

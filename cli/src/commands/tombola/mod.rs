@@ -3,11 +3,11 @@
 mod config;
 mod currency;
 mod daemon;
-mod notify;
 mod published;
 mod reserve;
 mod run;
 
+use crate::{duration, ejection, report, run, status, trace, tree};
 use clap::{CommandFactory, FromArgMatches, Parser, Subcommand, ValueEnum};
 use std::cell::RefCell;
 use std::ffi::OsString;
@@ -16,7 +16,6 @@ use std::os::unix::process::CommandExt;
 use std::path::PathBuf;
 use std::process::{Command as Program, ExitCode};
 use std::time::Duration;
-use tombola_cli::{duration, report, run, status, trace, tree};
 use tombola_kernel::Result;
 use tombola_kernel::calls::{Client, Policy};
 use tombola_kernel::scheduler::{Options, SliceEnd};
@@ -122,7 +121,8 @@ enum SliceEndName {
 /// Who schedules, and who is entitled to and receives how much of the CPUs
 ///
 /// The percentages are of the whole machine. Entitled is what a user's or a process's tickets give while the same ones want
-/// to run, as far as it can be used: a thread uses at most one CPU, and what one cannot use is shared by the others.
+/// to run, as far as it can be used: a thread uses at most one CPU, and what one cannot use is shared by the others. If the
+/// kernel has ejected Tombola since the machine was switched on, for a fault, a stall or SysRq-S, the last time is told.
 #[derive(clap::Args)]
 struct Status {
     /// As JSON; times in CPUs
@@ -201,7 +201,11 @@ fn parse() -> Args {
     Args::from_arg_matches(&matches).unwrap_or_else(|error| error.exit())
 }
 
-fn main() -> ExitCode {
+pub fn command() -> clap::Command {
+    Args::command()
+}
+
+pub fn main() -> ExitCode {
     match parse().command {
         Command::Start(start) => {
             daemon::start(&options(&start), start.verbose, start.rules.as_deref())
@@ -244,6 +248,7 @@ fn print_status(args: &Status) -> Result<ExitCode> {
     };
     let report = status::Report {
         kernel: status::kernel(),
+        ejection: ejection::last(),
         tombola,
     };
     if args.json {
@@ -251,6 +256,9 @@ fn print_status(args: &Status) -> Result<ExitCode> {
         println!("{json}");
     } else {
         print!("{}", status::kernel_text(&report.kernel));
+        if let Some(ejection) = &report.ejection {
+            print!("{}", ejection::text(ejection));
+        }
         if let Some(tombola) = &report.tombola {
             print!("{}", status::text(tombola));
         }

@@ -1,0 +1,3 @@
+fn main() -> std::process::ExitCode {
+    tombola_cli::commands::tombola::main()
+}
