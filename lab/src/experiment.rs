@@ -1,10 +1,8 @@
 //! An experiment: who runs, what is measured, what was published, and what ours must be.
 
-use crate::experiments;
 use crate::plan::{Course, DISK_MIB, Line, PLANS_FILE, Plan, Work};
 use crate::result::{self, Row};
-use crate::vm::cli::tombola_image;
-use crate::vm::{Machine, Mode, Progress};
+use crate::vm::{Machine, Mode, Progress, tombola_image};
 use anyhow::{Context, Result, bail};
 use std::cell::Cell;
 use std::fmt::Write as _;
@@ -19,38 +17,6 @@ pub struct Experiment {
     /// The document that reports it.
     pub source: &'static str,
     pub run: fn(&Bench) -> Result<Vec<Row>>,
-}
-
-pub const EXPERIMENTS: &[Experiment] = &[
-    experiments::rate::RATE,
-    experiments::rate::RATE_OVER_TIME,
-    experiments::relative::RELATIVE_RATE,
-    experiments::relative::RELATIVE_RATE_CHANGE,
-    experiments::relative::RELATIVE_RATE_LOAD,
-    experiments::short_run::SHORT_RUN,
-    experiments::insulation::INSULATION_USER,
-    experiments::insulation::INSULATION_CURRENCY,
-    experiments::reservation::PROPORTIONAL,
-    experiments::reservation::RESERVATION,
-    experiments::reservation::BEST_EFFORT,
-    experiments::monte_carlo::MONTE_CARLO,
-    experiments::film::VIDEO,
-    experiments::film::PLAYER,
-    experiments::overhead::OVERHEAD_LOOP,
-    experiments::error_by_window::ERROR_BY_WINDOW,
-    experiments::cost::COST,
-    experiments::cost_economy::COST_ECONOMY,
-    experiments::programs::PROGRAMS,
-    experiments::unhash::THREADS,
-    experiments::unhash::ORDER,
-    experiments::unhash::PROCESSES,
-    experiments::unhash::CACHE,
-];
-
-pub fn find(name: &str) -> Option<&'static Experiment> {
-    EXPERIMENTS
-        .iter()
-        .find(|experiment| experiment.name == name)
 }
 
 /// Plans, and what was seen of each.

@@ -3,11 +3,14 @@
 //! commands and their JSON.
 
 pub mod bench;
+pub mod cpu;
 pub mod demo;
 pub mod experiment;
-mod experiments;
+pub mod experiments;
+mod explain;
 pub mod plan;
 pub mod plot;
 pub mod result;
 pub mod statistics;
 pub mod vm;
+mod workspace;

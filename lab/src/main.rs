@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 use tombola_lab::bench::cli::BenchArgs;
 use tombola_lab::demo::DemoArgs;
-use tombola_lab::experiment::{EXPERIMENTS, find};
+use tombola_lab::experiments::{EXPERIMENTS, find};
 use tombola_lab::vm::cli::VmArgs;
 
 /// The command line: the tools, and every experiment by its name.

@@ -84,18 +84,19 @@ apt_private() {
         "$@"
 }
 
-# unpack PACKAGE... DIR: download into the current directory and unpack.
+# apt_private_download DIR PACKAGE...
+apt_private_download() {
+    (cd "$1" && apt_private get download -qq "${@:2}" >"$apt_dir/log" 2>&1) && return
+    cat "$apt_dir/log" >&2
+    fail "could not download ${*:2}" "the mirror is out of reach, or was updated a moment ago" "run this again"
+}
+
+# apt_private_unpack PACKAGE... DIR
 apt_private_unpack() {
     local dir=${*: -1}
-    local names=("${@:1:$#-1}")
     local work deb
     work=$(mktemp -d "$apt_dir/download.XXXXXX")
-    if ! (cd "$work" && apt_private get download -qq "${names[@]}" >"$apt_dir/log" 2>&1); then
-        cat "$apt_dir/log" >&2
-        rm -rf "$work"
-        fail "could not download ${names[*]}" \
-            "the mirror is out of reach, or was updated a moment ago" "run this again"
-    fi
+    (apt_private_download "$work" "${@:1:$#-1}") || { rm -rf "$work" && exit 1; }
     for deb in "$work"/*.deb; do dpkg-deb -x "$deb" "$dir"; done
     rm -rf "$work"
 }

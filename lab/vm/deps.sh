@@ -14,8 +14,10 @@ PACKAGES=(
     gcc make libc6-dev
     # text in plots
     fonts-dejavu-core
+    # manual pages, and the Debian package
+    lowdown mandoc debhelper dpkg-dev
     # the virtual machine: QEMU, and what goes into the guest
-    qemu-system-x86 busybox-static dash util-linux libc-bin
+    qemu-system-x86 busybox-static dash util-linux libc-bin jq
     # fetching kernels
     apt dpkg debian-archive-keyring ca-certificates
 )

@@ -6,13 +6,16 @@
 deps:
 	lab/vm/deps.sh
 
-vm: deps build/kernel/newest/version build/kernel/oldest/version build/qemu10/run
+vm: deps build/kernel/newest/version build/kernel/oldest/version build/qemu10/run build/debian/complete
 
 build/kernel/%/version: | deps
 	lab/vm/fetch-kernel.sh $*
 
 build/qemu10/run: | deps
 	lab/vm/fetch-qemu.sh
+
+build/debian/complete: | deps
+	lab/vm/fetch-debian.sh
 
 # Other people's schedulers, to compare with, and the kernel on which they load.
 peers: deps build/kernel/peers/version
@@ -24,4 +27,4 @@ programs: deps
 
 # Look for newer kernels next time.
 vm-clean:
-	rm -rf build/kernel build/qemu10 build/apt
+	rm -rf build/kernel build/qemu10 build/debian build/apt

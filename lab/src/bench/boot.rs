@@ -1,7 +1,9 @@
 //! Measuring programs run one after the other under one scheduler, in a machine; several machines at once in counted time.
 
 use super::scheduler::Scheduler;
-use crate::vm::{Image, Kernel, Machine, Mode, Outcome, explain, source_root};
+use crate::explain::explain;
+use crate::vm::{Image, Kernel, Machine, Mode, Outcome};
+use crate::workspace::source_root;
 use anyhow::{Context, Result};
 use std::path::{Path, PathBuf};
 use std::sync::Mutex;

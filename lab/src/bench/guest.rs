@@ -1,5 +1,6 @@
 //! What the programs that measure inside the guest have in common.
 
+use crate::cpu;
 use std::io;
 use std::process::{Command, exit};
 use std::sync::atomic::AtomicU64;
@@ -121,16 +122,12 @@ pub fn wait_for(pid: i32) -> io::Result<()> {
     }
 }
 
-/// Children are not real-time, or they would escape what is measured.
-pub fn become_real_time(priority: i32) -> io::Result<()> {
-    let parameters = libc::sched_param {
-        sched_priority: priority,
-    };
-    let policy = libc::SCHED_FIFO | libc::SCHED_RESET_ON_FORK;
-    match unsafe { libc::sched_setscheduler(0, policy, &parameters) } {
-        0 => Ok(()),
-        _ => Err(io::Error::last_os_error()),
-    }
+/// CPU time of a thread, ns: what its `schedstat` in /proc begins with.
+pub fn used_ns(schedstat: &[u8]) -> io::Result<u64> {
+    let digits = schedstat.split(|byte| *byte == b' ').next();
+    digits
+        .and_then(|digits| std::str::from_utf8(digits).ok()?.parse().ok())
+        .ok_or_else(|| io::Error::other("schedstat does not begin with a number"))
 }
 
 pub fn pin_to(cpu: usize) {
@@ -139,13 +136,7 @@ pub fn pin_to(cpu: usize) {
 
 /// To the CPUs whose bits are set.
 pub fn restrict_to(cpus: u64) {
-    unsafe {
-        let mut set: libc::cpu_set_t = std::mem::zeroed();
-        for cpu in (0..64).filter(|cpu| cpus >> cpu & 1 != 0) {
-            libc::CPU_SET(cpu, &mut set);
-        }
-        libc::sched_setaffinity(0, size_of_val(&set), &set);
-    }
+    let _ = cpu::keep_to((0..64).filter(|cpu| cpus >> cpu & 1 != 0));
 }
 
 pub fn online_cpus() -> usize {

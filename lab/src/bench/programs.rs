@@ -9,8 +9,10 @@
 use super::boot::{self, Boot};
 use super::figures::{self, Read};
 use super::scheduler::Scheduler;
+use crate::explain::explain;
 use crate::statistics::median;
-use crate::vm::{Image, Kernel, Mode, build_dir, explain};
+use crate::vm::{Image, Kernel, Mode};
+use crate::workspace::build_dir;
 use anyhow::{Context, Result};
 use std::path::Path;
 

@@ -1,7 +1,9 @@
 //! Who is measured: Tombola, the kernel's own scheduler, and other people's.
 
 use super::By;
-use crate::vm::{Image, Kernel, build_dir, explain};
+use crate::explain::explain;
+use crate::vm::{Image, Kernel};
+use crate::workspace::build_dir;
 use anyhow::Result;
 use std::path::Path;
 

@@ -13,9 +13,10 @@ use std::process::{Command, exit};
 use std::sync::atomic::{AtomicU64, Ordering};
 use tombola_lab::bench::By;
 use tombola_lab::bench::guest::{
-    UID_BASE, await_stop, become_real_time, become_user, context_switches, end, now_ns, resume,
-    run_command, set_base_tickets, shared_counters, sleep_until, spawn, stop, stop_here, wait_for,
+    UID_BASE, await_stop, become_user, context_switches, end, now_ns, resume, run_command,
+    set_base_tickets, shared_counters, sleep_until, spawn, stop, stop_here, wait_for,
 };
+use tombola_lab::cpu::become_real_time;
 use tombola_lab::plan::TICKETS_DEFAULT;
 
 #[derive(Parser)]
@@ -213,12 +214,12 @@ fn sleeper(crowd: &Crowd, work_us: u64, wakes: u64) -> io::Result<()> {
 
 fn sleep_and_work(started: &Started, work_us: u64, wakes: u64) -> io::Result<()> {
     resume(&started.pids);
-    let mut random = 1;
+    let mut random = fastrand::Rng::with_seed(1); // every run draws the same
     let mut late_ns = Vec::new();
     work(work_us);
     let started_ns = now_ns();
     for _ in 0..wakes {
-        let due_ns = now_ns() + SLEEP_NS + next_random(&mut random) % SLEEP_JITTER_NS;
+        let due_ns = now_ns() + SLEEP_NS + random.u64(..SLEEP_JITTER_NS);
         sleep_until(due_ns);
         late_ns.push(now_ns() - due_ns);
         work(work_us);
@@ -243,14 +244,6 @@ fn own_cpu_ns() -> u64 {
     };
     unsafe { libc::clock_gettime(libc::CLOCK_PROCESS_CPUTIME_ID, &mut used) };
     used.tv_sec as u64 * 1_000_000_000 + used.tv_nsec as u64
-}
-
-/// Knuth's MMIX generator; its high bits are good enough for jitter, and every run draws the same.
-fn next_random(state: &mut u64) -> u64 {
-    *state = state
-        .wrapping_mul(6364136223846793005)
-        .wrapping_add(1442695040888963407);
-    *state >> 33
 }
 
 struct Started {

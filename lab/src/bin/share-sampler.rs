@@ -14,11 +14,11 @@ use std::os::unix::fs::FileExt;
 use std::process::exit;
 use tombola_lab::bench::economy::{Economy, Process, User};
 use tombola_lab::bench::guest::{
-    UID_BASE, await_stop, become_real_time, become_user, context_switches, end, now_ns,
-    online_cpus, pin_to, restrict_to, resume, set_base_tickets, set_tickets, sleep_until, spawn,
-    stop_here,
+    UID_BASE, await_stop, become_user, context_switches, end, now_ns, online_cpus, pin_to,
+    restrict_to, resume, set_base_tickets, set_tickets, sleep_until, spawn, stop_here, used_ns,
 };
 use tombola_lab::bench::{By, weight_of_nice};
+use tombola_lab::cpu::become_real_time;
 
 #[derive(Parser)]
 struct Args {
@@ -196,7 +196,7 @@ fn sample(pids: &[i32], schedule: &Schedule) -> io::Result<Vec<Sample>> {
         let at_ns = now_ns();
         let used_ns: io::Result<Vec<u64>> = threads
             .iter()
-            .map(|files| files.iter().map(used_ns).sum())
+            .map(|files| files.iter().map(read_ns).sum())
             .collect();
         let ends = i == 0 || i as u64 + 1 == schedule.samples;
         samples.push(Sample {
@@ -215,13 +215,10 @@ fn schedstats(pid: i32) -> io::Result<Vec<File>> {
         .collect()
 }
 
-fn used_ns(schedstat: &File) -> io::Result<u64> {
+fn read_ns(schedstat: &File) -> io::Result<u64> {
     let mut buffer = [0; 64];
     let count = schedstat.read_at(&mut buffer, 0)?;
-    let digits = buffer[..count].split(|byte| *byte == b' ').next();
-    digits
-        .and_then(|digits| std::str::from_utf8(digits).ok()?.parse().ok())
-        .ok_or_else(|| io::Error::other("schedstat does not begin with a number"))
+    used_ns(&buffer[..count])
 }
 
 fn print(samples: &[Sample]) -> io::Result<()> {

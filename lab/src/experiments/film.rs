@@ -7,7 +7,7 @@
 //! have. Real CPUs take a hundredth of a quantum or less.
 
 use super::reservation::{best_effort, reserving};
-use super::{compared_row, lottery_row, stride_row};
+use super::rows::{compared_row, lottery_row, stride_row};
 use crate::experiment::{Bench, Experiment};
 use crate::plan::{Change, Client, Course, Plan, Scheduler, When, Work};
 use crate::plot::{self, Curve, Panel};
@@ -393,87 +393,76 @@ impl Shown {
 }
 
 fn draw_player(bench: &Bench, shown: &[Shown]) -> Result<()> {
-    let points =
-        |scheduler: Scheduler, x: fn(Case) -> Option<f64>, y: fn(&Shown) -> Option<f64>| {
-            let of = shown.iter().filter(|one| one.scheduler == scheduler);
-            of.filter_map(|one| Some((x(one.case)?, y(one)?)))
-                .collect::<Vec<_>>()
-        };
-    let hogs = |case| match case {
-        Case::Hogs(hogs) => Some(hogs as f64),
+    let reserved = |percent| (Scheduler::Stride, Case::Reserved(percent));
+    let among_hogs = [
+        (Scheduler::Nice, Case::Hogs(4)),
+        (Scheduler::Stride, Case::Hogs(4)),
+        reserved(50),
+    ];
+    let panels = [
+        Panel {
+            legend: SeriesLabelPosition::LowerLeft,
+            ..rates_panel(
+                shown,
+                "best effort",
+                "hogs",
+                ("kernel's own", Scheduler::Nice),
+            )
+        },
+        rates_panel(
+            shown,
+            "reserved",
+            "% reserved",
+            ("SCHED_DEADLINE", Scheduler::Deadline),
+        ),
+        lateness_panel(shown, "among 4 hogs", &among_hogs),
+        lateness_panel(shown, "with stride", &[20, 30, 40, 50].map(reserved)),
+    ];
+    plot::write(&bench.out, PLAYER.name, |area| plot::panels(area, &panels))
+}
+
+/// Over what `x` names, hogs or percent reserved.
+fn rates_panel(shown: &[Shown], title: &str, x: &str, (name, other): (&str, Scheduler)) -> Panel {
+    let place = |case: Case| match (x, case) {
+        ("hogs", Case::Hogs(hogs)) => Some(hogs as f64),
+        ("% reserved", Case::Reserved(percent)) => Some(f64::from(percent)),
         _ => None,
     };
-    let percent = |case| match case {
-        Case::Reserved(percent) => Some(f64::from(percent)),
-        _ => None,
+    let points = |scheduler: Scheduler, y: fn(&Shown) -> Option<f64>| {
+        let of = shown.iter().filter(|one| one.scheduler == scheduler);
+        of.filter_map(|one| Some((place(one.case)?, y(one)?)))
+            .collect()
     };
     let measured = |one: &Shown| Some(one.fps);
     let published = |one: &Shown| Some(one.published?.0);
-    let rates =
-        |title: &str, x: &str, of: fn(Case) -> Option<f64>, other: (&str, Scheduler)| Panel {
-            title: title.to_owned(),
-            x: x.to_owned(),
-            y: "frames/s".to_owned(),
-            legend: SeriesLabelPosition::UpperLeft,
-            curves: vec![
-                Curve::line("stride", points(Scheduler::Stride, of, measured)),
-                Curve::dots(other.0, points(other.1, of, measured)),
-                Curve::dots("published", points(Scheduler::Stride, of, published)),
-            ],
-        };
-    let late = |title: &str, cases: &[(Scheduler, Case)]| Panel {
+    Panel {
+        title: title.to_owned(),
+        x: x.to_owned(),
+        y: "frames/s".to_owned(),
+        legend: SeriesLabelPosition::UpperLeft,
+        curves: vec![
+            Curve::line("stride", points(Scheduler::Stride, measured)),
+            Curve::dots(name, points(other, measured)),
+            Curve::dots("published", points(Scheduler::Stride, published)),
+        ],
+    }
+}
+
+fn lateness_panel(shown: &[Shown], title: &str, cases: &[(Scheduler, Case)]) -> Panel {
+    let curve = |wanted: &(Scheduler, Case)| {
+        let mut of = shown.iter();
+        let one = of.find(|one| (one.scheduler, one.case) == *wanted)?;
+        let points = one.slip_ms.iter().enumerate();
+        let points = points.map(|(frame, ms)| (frame as f64, *ms));
+        let scheduler = one.scheduler.policy().unwrap_or("kernel's own");
+        let name = format!("{scheduler}, {}", one.case.name());
+        Some(Curve::line(&name, points.collect()))
+    };
+    Panel {
         title: title.to_owned(),
         x: "frame".to_owned(),
         y: "ms late, after the frame before".to_owned(),
         legend: SeriesLabelPosition::UpperRight,
-        curves: cases
-            .iter()
-            .filter_map(|wanted| {
-                shown
-                    .iter()
-                    .find(|one| (one.scheduler, one.case) == *wanted)
-            })
-            .map(|one| {
-                let points = one.slip_ms.iter().enumerate();
-                let points = points.map(|(frame, ms)| (frame as f64, *ms));
-                let scheduler = one.scheduler.policy().unwrap_or("kernel's own");
-                let name = format!("{scheduler}, {}", one.case.name());
-                Curve::line(&name, points.collect())
-            })
-            .collect(),
-    };
-    let mut best_effort = rates(
-        "best effort",
-        "hogs",
-        hogs,
-        ("kernel's own", Scheduler::Nice),
-    );
-    best_effort.legend = SeriesLabelPosition::LowerLeft;
-    let panels = [
-        best_effort,
-        rates(
-            "reserved",
-            "% reserved",
-            percent,
-            ("SCHED_DEADLINE", Scheduler::Deadline),
-        ),
-        late(
-            "among 4 hogs",
-            &[
-                (Scheduler::Nice, Case::Hogs(4)),
-                (Scheduler::Stride, Case::Hogs(4)),
-                (Scheduler::Stride, Case::Reserved(50)),
-            ],
-        ),
-        late(
-            "with stride",
-            &[
-                (Scheduler::Stride, Case::Reserved(20)),
-                (Scheduler::Stride, Case::Reserved(30)),
-                (Scheduler::Stride, Case::Reserved(40)),
-                (Scheduler::Stride, Case::Reserved(50)),
-            ],
-        ),
-    ];
-    plot::write(&bench.out, PLAYER.name, |area| plot::panels(area, &panels))
+        curves: cases.iter().filter_map(curve).collect(),
+    }
 }

@@ -1,7 +1,7 @@
 //! Users alike in base tickets, whatever the number of their tasks (Zepp 2012, chapter 5), and currencies alike in funding,
 //! whatever the tickets inside (Waldspurger & Weihl 1994, 5.5).
 
-use super::{TIGHT, compared_row, lottery_row, stride_row, within_row};
+use super::rows::{TIGHT, compared_row, lottery_row, stride_row, within_row};
 use crate::experiment::{Bench, Experiment, series};
 use crate::plan::{Client, Course, Currency, Group, Plan, Scheduler};
 use crate::plot::{self, Curve, Panel};

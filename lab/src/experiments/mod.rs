@@ -1,128 +1,50 @@
 //! The experiments, by what they are about.
 
-pub mod cost;
-pub mod cost_economy;
-pub mod error_by_window;
-pub mod film;
-pub mod insulation;
-pub mod monte_carlo;
-pub mod overhead;
-pub mod programs;
-pub mod rate;
-pub mod relative;
-pub mod reservation;
-pub mod short_run;
-pub mod unhash;
+mod cost;
+mod cost_economy;
+mod error_by_window;
+mod film;
+mod insulation;
+mod monte_carlo;
+mod overhead;
+mod programs;
+mod rate;
+mod relative;
+mod reservation;
+mod rows;
+mod short_run;
+mod unhash;
 
-use crate::plan::{Course, Plan, Scheduler};
-use crate::result::Row;
-use crate::statistics::{chance_of, standard_errors};
-use std::fmt::Display;
+use crate::experiment::Experiment;
 
-/// A share of a run, in stride mode: within 1 % of what the tickets give.
-const STRIDE_ERROR_MAX: f64 = 0.01;
-/// Of what is isolated from others, or reserved.
-const TIGHT: f64 = 0.005;
-/// In lottery mode, in standard errors of the binomial.
-const LOTTERY_ERRORS_MAX: f64 = 3.0;
-/// A set of errors less likely than this is not chance.
-const CHANCE_MIN: f64 = 0.01;
+pub const EXPERIMENTS: &[Experiment] = &[
+    rate::RATE,
+    rate::RATE_OVER_TIME,
+    relative::RELATIVE_RATE,
+    relative::RELATIVE_RATE_CHANGE,
+    relative::RELATIVE_RATE_LOAD,
+    short_run::SHORT_RUN,
+    insulation::INSULATION_USER,
+    insulation::INSULATION_CURRENCY,
+    reservation::PROPORTIONAL,
+    reservation::RESERVATION,
+    reservation::BEST_EFFORT,
+    monte_carlo::MONTE_CARLO,
+    film::VIDEO,
+    film::PLAYER,
+    overhead::OVERHEAD_LOOP,
+    error_by_window::ERROR_BY_WINDOW,
+    cost::COST,
+    cost_economy::COST_ECONOMY,
+    programs::PROGRAMS,
+    unhash::THREADS,
+    unhash::ORDER,
+    unhash::PROCESSES,
+    unhash::CACHE,
+];
 
-fn stride_row(name: String, measured: f64, due: f64, published: Option<f64>) -> Row {
-    within_row(name, measured, due, STRIDE_ERROR_MAX, published)
-}
-
-/// A figure that is to be what is due but for a part `error_max` of it.
-fn within_row(
-    name: String,
-    measured: f64,
-    due: f64,
-    error_max: f64,
-    published: Option<f64>,
-) -> Row {
-    let percent = error_max * 100.0;
-    let off = measured / due - 1.0;
-    Row {
-        name,
-        measured,
-        published,
-        bar: format!(
-            "within {percent} % of {due:.4} (off by {:+.3} %)",
-            off * 100.0
-        ),
-        pass: Some(off.abs() <= error_max),
-    }
-}
-
-/// A client's part of what all received. SCHED_DEADLINE promises another thing, a part of all the time there is, of which the
-/// real-time process that looks at the clients takes a little.
-fn received(plan: &Plan, course: &Course, client: usize, from: usize, to: usize) -> f64 {
-    match plan.scheduler {
-        Scheduler::Deadline => {
-            course.used_s(client, from, to) / (course.at_s(to) - course.at_s(from))
-        }
-        _ => course.share(client, from, to),
-    }
-}
-
-/// Of that: within `TIGHT` under stride, and by chance under lottery.
-fn share_row(
-    (plan, course): &(Plan, Course),
-    name: &str,
-    client: usize,
-    (from, to): (usize, usize),
-    due: f64,
-    published: Option<f64>,
-) -> Row {
-    let measured = received(plan, course, client, from, to);
-    let name = format!("{}: {name}", plan.scheduler.name());
-    match plan.scheduler {
-        Scheduler::Stride => within_row(name, measured, due, TIGHT, published),
-        Scheduler::Lottery => {
-            let error = standard_errors(measured, due, course.all_used_s(from, to));
-            let said = format!("{due:.4}");
-            lottery_row(name, measured, said, error, published)
-        }
-        _ => compared_row(name, measured, due),
-    }
-}
-
-/// The chance of errors, in standard errors.
-fn chance_row(name: String, errors: &[f64]) -> Row {
-    let chance = chance_of(errors);
-    Row {
-        name,
-        measured: chance,
-        published: None,
-        bar: "chi-square not rejected at 1 %".to_owned(),
-        pass: Some(chance >= CHANCE_MIN),
-    }
-}
-
-/// A figure of a run in lottery mode, `error` standard errors from what is due.
-fn lottery_row(
-    name: String,
-    measured: f64,
-    due: impl Display,
-    error: f64,
-    published: Option<f64>,
-) -> Row {
-    Row {
-        name,
-        measured,
-        published,
-        bar: format!("within {LOTTERY_ERRORS_MAX} standard errors of {due} (off by {error:+.2})"),
-        pass: Some(error.abs() <= LOTTERY_ERRORS_MAX),
-    }
-}
-
-/// Only there to compare with.
-fn compared_row(name: String, measured: f64, due: f64) -> Row {
-    Row {
-        name,
-        measured,
-        published: None,
-        bar: format!("(due {due:.4})"),
-        pass: None,
-    }
+pub fn find(name: &str) -> Option<&'static Experiment> {
+    EXPERIMENTS
+        .iter()
+        .find(|experiment| experiment.name == name)
 }

@@ -3,7 +3,7 @@
 //! A task of n trials has tickets in proportion to the square of its relative error, that is to 1 / n. So of tasks with n1 and
 //! n2 trials, n1 dn1 = n2 dn2: n1² - n2² stays what it was when the second began, and n1 / n2 goes to 1.
 
-use super::{compared_row, share_row, within_row};
+use super::rows::{compared_row, share_row, within_row};
 use crate::experiment::{Bench, Experiment};
 use crate::plan::{Client, Course, Currency, Group, Plan, Scheduler};
 use crate::plot::{self, Curve, Panel};

@@ -1,6 +1,6 @@
 //! What scheduling costs who is alone (Koster's Syncopation, 2000, 4.1).
 
-use super::compared_row;
+use super::rows::compared_row;
 use crate::experiment::{Bench, Experiment};
 use crate::plan::{Client, Course, Plan, Scheduler, Work};
 use crate::plot::{self, Curve, Panel};

@@ -1,11 +1,11 @@
 //! Two busy tasks and every ratio of tickets (Waldspurger & Weihl 1994, 5.1: relative rate accuracy, and fairness over time).
 
-use super::{chance_row, compared_row, lottery_row, stride_row};
+use super::rows::{chance_row, compared_row, lottery_row, stride_row};
 use crate::experiment::{Bench, Experiment, series};
 use crate::plan::{Client, Course, Group, Plan, Scheduler};
 use crate::plot::{self, Curve, Panel};
 use crate::result::Row;
-use crate::statistics::standard_errors;
+use crate::statistics::{QUANTUM_S, standard_errors};
 use anyhow::Result;
 use plotters::prelude::SeriesLabelPosition;
 
@@ -154,6 +154,7 @@ fn draw(bench: &Bench, plans: &[&Plan], rows: &[Row]) -> Result<()> {
 
 const WINDOW_S: usize = 8;
 const OVER_TIME_S: f64 = 200.0;
+const DUE_OVER_TIME: f64 = 2.0 / 3.0;
 
 fn rate_over_time(bench: &Bench) -> Result<Vec<Row>> {
     let of = |scheduler| plan(scheduler, 2, OVER_TIME_S);
@@ -167,97 +168,88 @@ fn rate_over_time(bench: &Bench) -> Result<Vec<Row>> {
     let plans: Vec<&Plan> = first.iter().chain(&second).collect();
     let courses: Vec<&Course> = a.iter().chain(&b).collect();
     bench.write("series.csv", &series(&plans, &courses))?;
-    let due = 2.0 / 3.0;
     let mut rows = Vec::new();
     let mut panels = Vec::new();
     for (plan, course) in plans.iter().zip(&courses) {
-        let windows: Vec<f64> = (0..course.last() / WINDOW_S)
-            .map(|i| course.part(&[0, 1], i * WINDOW_S, (i + 1) * WINDOW_S))
-            .collect();
-        let worst = windows
-            .iter()
-            .copied()
-            .max_by(|a, b| (a - due).abs().total_cmp(&(b - due).abs()))
-            .unwrap_or(due);
-        let whole = course.part(&[0, 1], 0, course.last());
-        let name = plan.scheduler.name();
-        match plan.scheduler {
-            Scheduler::Stride => {
-                rows.push(stride_row(
-                    format!("{name}: whole"),
-                    whole / (1.0 - whole),
-                    2.0,
-                    None,
-                ));
-                rows.push(stride_row(
-                    format!("{name}: worst window, share"),
-                    worst,
-                    due,
-                    None,
-                ));
-                rows.push(stride_row(
-                    format!("{name}: worst window, other's share"),
-                    1.0 - worst,
-                    1.0 - due,
-                    None,
-                ));
-            }
-            Scheduler::Lottery => {
-                let error = standard_errors(whole, due, course.pair_used_s(0, course.last()));
-                let (of, ratio) = (format!("{name}: whole"), whole / (1.0 - whole));
-                rows.push(lottery_row(of, ratio, "2:1", error, None));
-                let errors: Vec<f64> = windows
-                    .iter()
-                    .enumerate()
-                    .map(|(i, part)| {
-                        let (from, to) = (i * WINDOW_S, (i + 1) * WINDOW_S);
-                        standard_errors(*part, due, course.pair_used_s(from, to))
-                    })
-                    .collect();
-                let name = format!("{name}: chance of such windows");
-                rows.push(chance_row(name, &errors));
-            }
-            _ => {
-                rows.push(compared_row(
-                    format!("{name}: whole"),
-                    whole / (1.0 - whole),
-                    2.0,
-                ));
-                rows.push(compared_row(
-                    format!("{name}: worst window, share"),
-                    worst,
-                    due,
-                ));
-            }
-        }
-        let seconds = |i: usize| (i as f64 + 0.5) * WINDOW_S as f64;
-        let spread =
-            3.0 * (due * (1.0 - due) / (WINDOW_S as f64 / crate::statistics::QUANTUM_S)).sqrt();
-        let level = |title: &str, at: f64| Curve::due(title, vec![(0.0, at), (OVER_TIME_S, at)]);
-        panels.push(Panel {
-            title: name.to_owned(),
-            x: "seconds".to_owned(),
-            y: "share of the favoured, windows of 8 s".to_owned(),
-            legend: SeriesLabelPosition::LowerRight,
-            curves: vec![
-                Curve::line(
-                    name,
-                    windows
-                        .iter()
-                        .enumerate()
-                        .map(|(i, part)| (seconds(i), *part))
-                        .collect(),
-                ),
-                level("due; binomial ± 3 standard errors", due),
-                level("", due - spread),
-                level("", due + spread),
-            ],
-        });
+        let windows = windows(course);
+        rows.extend(over_time_rows(plan.scheduler, course, &windows));
+        panels.push(over_time_panel(plan.scheduler.name(), &windows));
     }
     plot::write(&bench.out, RATE_OVER_TIME.name, |area| {
         plot::panels(area, &panels)
     })?;
     Ok(rows)
+}
+
+/// The favoured one's share in each.
+fn windows(course: &Course) -> Vec<f64> {
+    (0..course.last() / WINDOW_S)
+        .map(|i| course.part(&[0, 1], i * WINDOW_S, (i + 1) * WINDOW_S))
+        .collect()
+}
+
+fn over_time_rows(scheduler: Scheduler, course: &Course, windows: &[f64]) -> Vec<Row> {
+    let off = |part: &f64| (part - DUE_OVER_TIME).abs();
+    let by_error = windows
+        .iter()
+        .copied()
+        .max_by(|a, b| off(a).total_cmp(&off(b)));
+    let worst = by_error.unwrap_or(DUE_OVER_TIME);
+    let part = course.part(&[0, 1], 0, course.last());
+    let ratio = part / (1.0 - part);
+    let name = |what: &str| format!("{}: {what}", scheduler.name());
+    let error = |part: f64, from: usize, to: usize| {
+        standard_errors(part, DUE_OVER_TIME, course.pair_used_s(from, to))
+    };
+    match scheduler {
+        Scheduler::Stride => vec![
+            stride_row(name("whole"), ratio, 2.0, None),
+            stride_row(name("worst window, share"), worst, DUE_OVER_TIME, None),
+            stride_row(
+                name("worst window, other's share"),
+                1.0 - worst,
+                1.0 - DUE_OVER_TIME,
+                None,
+            ),
+        ],
+        Scheduler::Lottery => {
+            let of_window =
+                |(i, part): (usize, &f64)| error(*part, i * WINDOW_S, (i + 1) * WINDOW_S);
+            let errors: Vec<f64> = windows.iter().enumerate().map(of_window).collect();
+            let whole = error(part, 0, course.last());
+            vec![
+                lottery_row(name("whole"), ratio, "2:1", whole, None),
+                chance_row(name("chance of such windows"), &errors),
+            ]
+        }
+        _ => vec![
+            compared_row(name("whole"), ratio, 2.0),
+            compared_row(name("worst window, share"), worst, DUE_OVER_TIME),
+        ],
+    }
+}
+
+fn over_time_panel(name: &str, windows: &[f64]) -> Panel {
+    let due = DUE_OVER_TIME;
+    let spread = 3.0 * (due * (1.0 - due) / (WINDOW_S as f64 / QUANTUM_S)).sqrt();
+    let seconds = |i: usize| (i as f64 + 0.5) * WINDOW_S as f64;
+    let points = windows
+        .iter()
+        .enumerate()
+        .map(|(i, part)| (seconds(i), *part));
+    let level = |title: &str, at: f64| Curve::due(title, vec![(0.0, at), (OVER_TIME_S, at)]);
+    Panel {
+        title: name.to_owned(),
+        x: "seconds".to_owned(),
+        y: "share of the favoured, windows of 8 s".to_owned(),
+        legend: SeriesLabelPosition::LowerRight,
+        curves: vec![
+            Curve::line(name, points.collect()),
+            level("due; binomial ± 3 standard errors", due),
+            level("", due - spread),
+            level("", due + spread),
+        ],
+    }
 }
 
 #[cfg(test)]

@@ -1,6 +1,6 @@
 //! Two tasks with as much work each (Zepp 2012, chapter 5: relative rates, their change, and other load beside them).
 
-use super::{compared_row, lottery_row, stride_row};
+use super::rows::{compared_row, lottery_row, stride_row};
 use crate::experiment::{Bench, Experiment, Played};
 use crate::plan::{Change, Client, Course, Plan, Scheduler, When, Work};
 use crate::plot::{self, Curve, Panel};
@@ -186,63 +186,44 @@ fn relative_rate_change(bench: &Bench) -> Result<Vec<Row>> {
     let first = [of(Scheduler::Stride), of(Scheduler::Nice)];
     let all = bench.record([&first, &[of(Scheduler::Lottery)]])?;
     draw_progress(bench, RELATIVE_RATE_CHANGE.name, &all)?;
-    let mut rows = Vec::new();
-    for (plan, course) in &all {
-        let name = |what: &str| format!("{}: {what}", plan.scheduler.name());
-        let changed = course
-            .samples
-            .iter()
-            .position(|sample| sample.changes > 0)
-            .unwrap_or(course.last());
-        let end = both_run_until(course);
-        let ratio = |from, to| course.used_s(0, from, to) / course.used_s(1, from, to);
-        let apart_ms =
-            |to: usize| (course.used_s(0, changed, to) - course.used_s(1, changed, to)).abs() * 1e3;
-        let worst_ms = (changed..=end).map(apart_ms).fold(0.0, f64::max);
-        let (before, after) = (ratio(0, changed - 1), ratio(changed, end));
+    Ok(all.iter().flat_map(change_rows).collect())
+}
+
+fn change_rows((plan, course): &(Plan, Course)) -> Vec<Row> {
+    let name = |what: &str| format!("{}: {what}", plan.scheduler.name());
+    let changed = course.samples.iter().position(|sample| sample.changes > 0);
+    let changed = changed.unwrap_or(course.last());
+    let end = both_run_until(course);
+    let ratio = |from, to| course.used_s(0, from, to) / course.used_s(1, from, to);
+    let apart_s = |to| course.used_s(0, changed, to) - course.used_s(1, changed, to);
+    let worst_ms = (changed..=end)
+        .map(|to| apart_s(to).abs() * 1e3)
+        .fold(0.0, f64::max);
+    let before = ("before", 0, changed - 1, 4.0);
+    let after = ("after", changed, end, 1.0);
+    let ratios = [before, after].map(|(what, from, to, due)| {
+        let (what, measured) = (name(what), ratio(from, to));
         match plan.scheduler {
-            Scheduler::Stride => {
-                rows.push(stride_row(name("before"), before, 4.0, Some(4.0)));
-                rows.push(stride_row(name("after"), after, 1.0, Some(1.0)));
-                rows.push(Row {
-                    name: name("apart since the change, worst, ms"),
-                    measured: worst_ms,
-                    published: None,
-                    bar: "at most two quanta, 2 ms: the ratio holds from the next quantum on"
-                        .to_owned(),
-                    pass: Some(worst_ms <= 2.0 * QUANTUM_S * 1e3),
-                });
-            }
+            Scheduler::Stride => stride_row(what, measured, due, Some(due)),
             Scheduler::Lottery => {
-                for (what, from, to, due) in [
-                    ("before", 0, changed - 1, 4.0),
-                    ("after", changed, end, 1.0),
-                ] {
-                    let part = course.part(&[0, 1], from, to);
-                    let seconds = course.pair_used_s(from, to);
-                    let error = standard_errors(part, due / (due + 1.0), seconds);
-                    let said = format!("{due}:1");
-                    rows.push(lottery_row(
-                        name(what),
-                        ratio(from, to),
-                        said,
-                        error,
-                        Some(due),
-                    ));
-                }
+                let part = course.part(&[0, 1], from, to);
+                let error = standard_errors(part, due / (due + 1.0), course.pair_used_s(from, to));
+                lottery_row(what, measured, format!("{due}:1"), error, Some(due))
             }
-            _ => {
-                rows.push(compared_row(name("before"), before, 4.0));
-                rows.push(compared_row(name("after"), after, 1.0));
-                rows.push(compared_row(
-                    name("apart since the change, worst, ms"),
-                    worst_ms,
-                    0.0,
-                ));
-            }
+            _ => compared_row(what, measured, due),
         }
-    }
-    Ok(rows)
+    });
+    let apart = compared_row(name("apart since the change, worst, ms"), worst_ms, 0.0);
+    let apart = match plan.scheduler {
+        Scheduler::Stride => Some(Row {
+            bar: "at most two quanta, 2 ms: the ratio holds from the next quantum on".to_owned(),
+            pass: Some(worst_ms <= 2.0 * QUANTUM_S * 1e3),
+            ..apart
+        }),
+        Scheduler::Lottery => None,
+        _ => Some(apart),
+    };
+    ratios.into_iter().chain(apart).collect()
 }
 
 fn relative_rate_load(bench: &Bench) -> Result<Vec<Row>> {

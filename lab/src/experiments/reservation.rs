@@ -3,7 +3,7 @@
 //! Tickets of base are percents: those of a reservation, and at least 25 for best effort. What nobody holds, or wants, is
 //! shared in proportion, so of those who run each gets its percents of all of theirs.
 
-use super::{TIGHT, chance_row, compared_row, lottery_row, received, share_row, within_row};
+use super::rows::{TIGHT, chance_row, compared_row, lottery_row, received, share_row, within_row};
 use crate::experiment::{Bench, Experiment, Played};
 use crate::plan::{Client, Course, Deadline, Group, Plan, Request, Scheduler};
 use crate::plot::{self, Curve, Panel};

@@ -1,6 +1,6 @@
 //! A run of a few seconds, draw by draw (Zepp 2012, tables 4 to 6).
 
-use super::{lottery_row, stride_row};
+use super::rows::{lottery_row, stride_row};
 use crate::experiment::{Bench, Experiment, series};
 use crate::plan::{Client, Course, Draw, Plan, Scheduler};
 use crate::plot::{self, Curve, Panel};

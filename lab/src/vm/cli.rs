@@ -1,11 +1,12 @@
 //! `tombola-lab vm`: one command in a virtual machine, by hand.
 
-use super::{Image, Kernel, Machine, Mode, Progress, explain, source_root};
+use super::image::{Image, tombola_image};
+use super::machine::{Kernel, Machine, Mode, Progress};
+use crate::explain::explain;
 use anyhow::{Context, Result};
 use std::cell::RefCell;
 use std::io::{IsTerminal, stdout};
-use std::os::unix::fs::PermissionsExt;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::time::Duration;
 
 #[derive(clap::Args)]
@@ -36,6 +37,9 @@ pub struct VmArgs {
     /// Switch the machine off after this many seconds of host time
     #[arg(long, default_value_t = 600.0)]
     timeout: f64,
+    /// Boot Debian with systemd, without Tombola's programs, in place of a small system that has them
+    #[arg(long)]
+    debian: bool,
     /// Put a program (with its libraries), file or directory of the host into
     /// the guest: HOST goes to /usr/bin, HOST:GUEST to the place named
     #[arg(long, value_name = "HOST[:GUEST]")]
@@ -43,7 +47,7 @@ pub struct VmArgs {
     /// Show what the kernel said, after the command's output
     #[arg(long)]
     kernel_log: bool,
-    /// The command and its arguments; Tombola's own programs are in the guest
+    /// The command and its arguments
     #[arg(last = true, required = true)]
     command: Vec<String>,
 }
@@ -51,7 +55,10 @@ pub struct VmArgs {
 impl VmArgs {
     /// The status of the command in the guest.
     pub fn run(&self) -> Result<u8> {
-        let mut image = tombola_image()?;
+        let mut image = match self.debian {
+            true => Image::debian()?,
+            false => tombola_image()?,
+        };
         for item in &self.add {
             add(&mut image, item)?;
         }
@@ -102,39 +109,6 @@ impl VmArgs {
             timeout: Duration::from_secs_f64(self.timeout),
         }
     }
-}
-
-/// The base system with every program of this workspace that has been built
-/// for release.
-pub fn tombola_image() -> Result<Image> {
-    let mut image = Image::base()?;
-    for program in release_programs(&source_root()?.join("target/release"))? {
-        image.program(&program)?;
-    }
-    Ok(image)
-}
-
-// Programs are the executable files without a dot: cargo puts libraries and
-// lists of sources beside them. The laboratory itself stays outside.
-fn release_programs(dir: &Path) -> Result<Vec<PathBuf>> {
-    let Ok(items) = std::fs::read_dir(dir) else {
-        return Ok(Vec::new());
-    };
-    let mut programs = Vec::new();
-    for item in items {
-        let path = item?.path();
-        let name = path
-            .file_name()
-            .unwrap_or_default()
-            .to_string_lossy()
-            .into_owned();
-        let metadata = std::fs::metadata(&path)?;
-        let executable = metadata.is_file() && metadata.permissions().mode() & 0o100 != 0;
-        if executable && !name.contains('.') && name != "tombola-lab" {
-            programs.push(path);
-        }
-    }
-    Ok(programs)
 }
 
 fn add(image: &mut Image, item: &str) -> Result<()> {

@@ -6,7 +6,8 @@
 //! under [`Mode::Measured`](super::Mode) the same bytes give the same run.
 
 use super::cpio;
-use super::explain;
+use crate::explain::explain;
+use crate::workspace::{build_dir, release_programs};
 use anyhow::{Context, Result, anyhow};
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -39,6 +40,11 @@ const DIRECTORIES: [(&str, u32); 9] = [
     ("var/tmp", 0o1777),
 ];
 
+const PASSWD: &str = "root:x:0:0:root:/root:/bin/sh\nnobody:x:65534:65534::/tmp:/bin/sh\n";
+const INIT: &str = include_str!("init.sh");
+const SERVICE: &str = include_str!("lab.service");
+const UNITS: &str = "/etc/systemd/system";
+
 /// Where Debian's packages put shared libraries, below `/` and `/usr`; the dynamic loader looks there.
 const LIBRARIES: &str = "lib/x86_64-linux-gnu";
 
@@ -57,18 +63,54 @@ pub struct Image {
 impl Image {
     /// A small system: busybox, dash as `/bin/sh`, a few tools, test users.
     pub fn base() -> Result<Self> {
-        let mut image = Self::default();
-        for (path, mode) in DIRECTORIES {
-            image.insert(path, cpio::DIRECTORY | mode, Vec::new());
-        }
+        let mut image = Self::directories();
+        image.file("/init", INIT, 0o755);
         image.add_busybox()?;
         // busybox's own shell prefers its applets to programs of the same name.
         image.program_at(&find_program("dash")?, "/bin/sh")?;
         for tool in HOST_TOOLS {
             image.program(&find_program(tool)?)?;
         }
+        image.file("/etc/passwd", PASSWD, 0o644).file(
+            "/etc/group",
+            "root:x:0:\nnogroup:x:65534:\n",
+            0o644,
+        );
         image.add_users();
         Ok(image)
+    }
+
+    /// Debian with the same users, whose first process is systemd.
+    pub fn debian() -> Result<Self> {
+        let root = build_dir()?.join("debian");
+        if !root.join("complete").exists() {
+            return Err(explain(
+                &format!("there is no Debian in {}", root.display()),
+                "it has not been fetched yet",
+                "lab/vm/fetch-debian.sh",
+            ));
+        }
+        let mut image = Self::directories();
+        image.tree_from(&root, "")?;
+        image
+            .symlink("/init", "/usr/lib/systemd/systemd")
+            .file("/etc/machine-id", format!("{:032x}\n", 1), 0o644) // not its first boot
+            .file(&format!("{UNITS}/lab.service"), SERVICE, 0o644)
+            .symlink(
+                &format!("{UNITS}/multi-user.target.wants/lab.service"),
+                "../lab.service",
+            )
+            .symlink(&format!("{UNITS}/getty.target"), "/dev/null"); // the consoles are ours
+        image.add_users();
+        Ok(image)
+    }
+
+    fn directories() -> Self {
+        let mut image = Self::default();
+        for (path, mode) in DIRECTORIES {
+            image.insert(path, cpio::DIRECTORY | mode, Vec::new());
+        }
+        image
     }
 
     /// Adds a program of the host as `/usr/bin/NAME`, with its shared libraries.
@@ -84,7 +126,10 @@ impl Image {
         self.file_from(host, guest)?;
         for library in shared_libraries(Command::new("ldd").arg(host))? {
             let guest = utf8(&library)?.to_owned();
-            self.file_from(&library, &guest)?;
+            // Debian has its own, in /usr, and /lib is a link to there.
+            if !self.contains(&format!("/usr{guest}")) {
+                self.file_from(&library, &guest)?;
+            }
         }
         Ok(self)
     }
@@ -193,18 +238,30 @@ impl Image {
     }
 
     fn add_users(&mut self) {
-        let mut passwd = "root:x:0:0:root:/root:/bin/sh\n".to_owned();
-        let mut group = "root:x:0:\n".to_owned();
+        let mut passwd = self.text("/etc/passwd");
+        let mut group = self.text("/etc/group");
         for (name, id) in users() {
             writeln!(passwd, "{name}:x:{id}:{id}::/tmp:/bin/sh").expect("a String takes all");
             writeln!(group, "{name}:x:{id}:").expect("a String takes all");
         }
-        passwd.push_str("nobody:x:65534:65534::/tmp:/bin/sh\n");
-        group.push_str("nogroup:x:65534:\n");
         self.file("/etc/passwd", passwd, 0o644);
         self.file("/etc/group", group, 0o644);
         self.file("/etc/hosts", "127.0.0.1 localhost tombola\n", 0o644);
     }
+
+    fn text(&self, guest: &str) -> String {
+        let content = &self.entries[guest.trim_start_matches('/')].content;
+        String::from_utf8_lossy(content).into_owned()
+    }
+}
+
+/// The base system with every program of this workspace that has been built for release.
+pub fn tombola_image() -> Result<Image> {
+    let mut image = Image::base()?;
+    for program in release_programs()? {
+        image.program(&program)?;
+    }
+    Ok(image)
 }
 
 /// Every test user but root, with its uid; each has a group of its own.

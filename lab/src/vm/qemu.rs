@@ -1,9 +1,11 @@
 //! Starting QEMU, and following it to its end.
 
-use super::{
-    Image, Kernel, Machine, Mode, Outcome, Progress, build_dir, explain, find_program, last_lines,
-    read_lossy, telling_part,
-};
+use super::image::{Image, find_program};
+use super::log::{last_lines, read_lossy, telling_part};
+use super::machine::{Kernel, Machine, Mode, Outcome, Progress};
+use crate::cpu;
+use crate::explain::explain;
+use crate::workspace::build_dir;
 use anyhow::{Context, Result};
 use std::fs::File;
 use std::io::{BufRead, BufReader, BufWriter};
@@ -15,7 +17,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::mpsc;
 use std::time::{Duration, Instant};
 
-const INIT: &str = include_str!("init.sh");
+const RUN: &str = include_str!("run.sh");
 /// With parallel virtual CPUs the emulation sometimes trips over the kernel patching itself, once in some twenty boots, and
 /// when a scheduler comes or goes. If it never came to the command, or if the kernel's last words can only be the emulation's
 /// fault (`emulation_tripped`), nothing is learnt of the command and it may boot again.
@@ -40,7 +42,28 @@ const CPU_MODEL: &str = "Nehalem";
 /// A guest of another seed has this much more or less memory taken at boot.
 const SEED_PADDING_BYTES: u64 = 4096;
 
-pub fn run(
+impl Machine {
+    /// Boots, runs `command` as root in `/root` and shuts down. A status other than 0 is not an error; a machine that crashed
+    /// or took too long is.
+    ///
+    /// `watch` sees each line of output as it comes, to show it. A boot may turn out to be void and be repeated, so results
+    /// are read from [`Outcome::output`]; `watch` is no `FnMut` lest they be collected there.
+    pub fn run(
+        &self,
+        image: &Image,
+        command: &[&str],
+        watch: impl Fn(Progress),
+    ) -> Result<Outcome> {
+        run(self, image, command, watch)
+    }
+
+    /// The same for a line of shell.
+    pub fn shell(&self, image: &Image, line: &str, watch: impl Fn(Progress)) -> Result<Outcome> {
+        self.run(image, &["sh", "-c", line], watch)
+    }
+}
+
+fn run(
     machine: &Machine,
     image: &Image,
     command: &[&str],
@@ -214,7 +237,7 @@ impl KernelFiles {
 /// The image with what depends on the machine and the command.
 fn complete(image: &Image, kernel: &KernelFiles, mode: Mode, command: &[&str]) -> Result<Image> {
     let mut image = image.clone();
-    image.file("/init", INIT, 0o755);
+    image.file("/lab/run", RUN, 0o755);
     image.file("/lab/command", command_script(command), 0o755);
     // libbpf looks up CONFIG_HZ and the like here; without it, loading a
     // scheduler fails with a bare EINVAL.
@@ -446,20 +469,10 @@ impl Drop for Guest {
 /// main loop must be done with whatever woke it before the guest goes on: both
 /// on one host CPU, and the main loop, the first thread, before all others.
 fn keep_in_step(cpu: usize) -> std::io::Result<()> {
-    let parameters = libc::sched_param { sched_priority: 1 };
-    unsafe {
-        let mut set: libc::cpu_set_t = std::mem::zeroed();
-        libc::CPU_SET(cpu, &mut set);
-        let pinned = libc::sched_setaffinity(0, size_of_val(&set), &set);
-        let policy = libc::SCHED_FIFO | libc::SCHED_RESET_ON_FORK;
-        // Without the right to it, runs are alike but for rare chances.
-        libc::sched_setscheduler(0, policy, &parameters);
-        if pinned == 0 {
-            Ok(())
-        } else {
-            Err(std::io::Error::last_os_error())
-        }
-    }
+    cpu::keep_to([cpu])?;
+    // Without the right to it, runs are alike but for rare chances.
+    let _ = cpu::become_real_time(1);
+    Ok(())
 }
 
 /// A CPU of the host for one measured machine: a free one if there is any.
@@ -470,7 +483,7 @@ struct HostCpu {
 
 impl HostCpu {
     fn take() -> Result<Self> {
-        let allowed = allowed_cpus();
+        let allowed = cpu::allowed()?;
         for &number in &allowed {
             let path = build_dir()?.join(format!("host-cpu-{number}.lock"));
             let file =
@@ -489,16 +502,6 @@ impl HostCpu {
             number: allowed[turn as usize % allowed.len()],
             _lock: None,
         })
-    }
-}
-
-fn allowed_cpus() -> Vec<usize> {
-    unsafe {
-        let mut set: libc::cpu_set_t = std::mem::zeroed();
-        libc::sched_getaffinity(0, size_of_val(&set), &mut set);
-        (0..libc::CPU_SETSIZE as usize)
-            .filter(|&cpu| libc::CPU_ISSET(cpu, &set))
-            .collect()
     }
 }
 

@@ -7,7 +7,7 @@ use std::os::unix::fs::chown;
 use std::os::unix::process::CommandExt;
 use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicU64, Ordering};
-use tombola_lab::bench::guest::{UID_BASE, become_user, now_ns, sleep_until, spawn};
+use tombola_lab::bench::guest::{UID_BASE, become_user, now_ns, sleep_until, spawn, used_ns};
 use tombola_lab::plan::{Client, DISK, DISK_MIB, End, Plan, Scheduler, Work};
 
 /// 10 ms of an emulated CPU at 8 ns an instruction, about.
@@ -82,7 +82,8 @@ impl Clients {
 
     /// It stays readable after a process ended, until that is waited for.
     pub fn used_ns(&self) -> io::Result<Vec<u64>> {
-        self.pids.iter().map(|&pid| used_ns(pid)).collect()
+        let read = |pid: &i32| used_ns(&fs::read(format!("/proc/{pid}/schedstat"))?);
+        self.pids.iter().map(read).collect()
     }
 
     pub fn units(&self, plan: &Plan) -> io::Result<Vec<u64>> {
@@ -239,14 +240,6 @@ impl Files {
             .map(|line| line.parse().map_err(io::Error::other));
         numbers.collect()
     }
-}
-
-fn used_ns(pid: i32) -> io::Result<u64> {
-    let text = fs::read_to_string(format!("/proc/{pid}/schedstat"))?;
-    text.split_whitespace()
-        .next()
-        .and_then(|used| used.parse().ok())
-        .ok_or_else(|| io::Error::other("schedstat does not begin with a number"))
 }
 
 fn moved_mib(pid: i32) -> io::Result<u64> {

@@ -13,9 +13,8 @@ use client::{Clients, Shared};
 use std::fs;
 use std::io::{self, Write};
 use std::process::{Child, Command, Stdio, exit};
-use tombola_lab::bench::guest::{
-    become_real_time, now_ns, set_tickets, shared_counters, sleep_until,
-};
+use tombola_lab::bench::guest::{now_ns, set_tickets, shared_counters, sleep_until};
+use tombola_lab::cpu::{become_normal, become_real_time};
 use tombola_lab::plan::{Change, Client, Line, PLANS_FILE, Plan, Sample, When, Work};
 use trace::Trace;
 
@@ -116,14 +115,6 @@ fn play(plan: &Plan, shared: Shared) -> io::Result<()> {
         print(&line)?;
     }
     Ok(())
-}
-
-fn become_normal() -> io::Result<()> {
-    let parameters = libc::sched_param { sched_priority: 0 };
-    match unsafe { libc::sched_setscheduler(0, libc::SCHED_OTHER, &parameters) } {
-        0 => Ok(()),
-        _ => Err(io::Error::last_os_error()),
-    }
 }
 
 fn watch(plan: &Plan, clients: &Clients, first_ns: u64) -> io::Result<Vec<Sample>> {

@@ -1,13 +1,14 @@
 //! The scheduler is killed, stopped and started again and again under busy processes: each of them gets on every time.
 
-use crate::{PRIORITY, Steps, scheduler_state};
+use crate::steps::{PRIORITY, Steps, scheduler_state};
 use std::io;
 use std::os::unix::process::CommandExt;
 use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
-use tombola_lab::bench::guest::{become_real_time, spawn};
+use tombola_lab::bench::guest::spawn;
+use tombola_lab::cpu::become_real_time;
 
 /// Kill, stop and start the scheduler under busy processes
 #[derive(clap::Args)]

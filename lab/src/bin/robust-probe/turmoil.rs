@@ -5,14 +5,15 @@
 //! kernel still has the scheduler. In the end every worker finishes its step and exits: one that waits for a thread that was
 //! lost less than the watchdog's time ago would not.
 
-use crate::{PRIORITY, Steps, reap, scheduler_state};
+use crate::steps::{PRIORITY, Steps, reap, scheduler_state};
 use std::fs;
 use std::io;
 use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::thread;
 use std::time::{Duration, Instant};
-use tombola_lab::bench::guest::{become_real_time, shared_counters, spawn};
+use tombola_lab::bench::guest::{shared_counters, spawn};
+use tombola_lab::cpu::become_real_time;
 
 /// Everything that processes can do to a scheduler
 #[derive(clap::Args)]
@@ -163,21 +164,18 @@ fn set_class(pid: i32, class: i32) {
 
 /// What a worker does is its own sequence of random numbers; only when it does it is chance.
 struct Worker {
-    random: u64,
+    random: fastrand::Rng,
 }
 
 impl Worker {
     fn new(number: u64) -> Self {
         Self {
-            random: number.wrapping_mul(0x9e37_79b9_7f4a_7c15) + 1,
+            random: fastrand::Rng::with_seed(number),
         }
     }
 
     fn below(&mut self, bound: u64) -> u64 {
-        self.random ^= self.random << 13;
-        self.random ^= self.random >> 7;
-        self.random ^= self.random << 17;
-        (self.random >> 16) % bound
+        self.random.u64(..bound)
     }
 
     fn work(mut self, steps: &AtomicU64, over: &AtomicU64) {

@@ -1,4 +1,4 @@
-# Runs in the guest. Prints `phase POLICY TICKETS...` and `sample UPTIME_S NS...` for demo.rs, one figure for each user.
+# Runs in the guest. Prints `phase POLICY TICKETS...` and `sample UPTIME_S NS...` for phase.rs, one figure for each user.
 # Six programs that a person might run: a hash, a compressor, and plain loops.
 
 users='alice bob carol'
