@@ -102,6 +102,26 @@ fn nobody_is_lost_in_turmoil_on_the_oldest_kernel() {
     );
 }
 
+/// What a call has looked up may be another's, or elsewhere, when it acts.
+fn races_of_currencies(kernel: Kernel, seconds: u32) {
+    let command = format!("currencies {seconds}");
+    at_the_end(&run(4, Mode::Parallel, kernel, &command));
+}
+
+#[test]
+#[ignore = "boots a virtual machine: make test"]
+fn currencies_stay_whole_when_many_change_them_on_the_newest_kernel() {
+    let seconds = from_environment("TOMBOLA_RACES_SECONDS", 60) / 3;
+    races_of_currencies(Kernel::Newest, seconds);
+}
+
+#[test]
+#[ignore = "boots a virtual machine: make test"]
+fn currencies_stay_whole_when_many_change_them_on_the_oldest_kernel() {
+    let seconds = from_environment("TOMBOLA_RACES_SECONDS", 60) / 3;
+    races_of_currencies(Kernel::Oldest, seconds);
+}
+
 /// In counted time: each start and stop has the kernel patch itself, which CPUs emulated in parallel do not survive often.
 #[test]
 #[ignore = "boots a virtual machine: make test"]

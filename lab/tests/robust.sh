@@ -1,4 +1,4 @@
-# Runs in the guest; robust.rs judges. robust.sh races SECONDS | economy STEPS | restarts CYCLES
+# Runs in the guest; robust.rs judges. robust.sh races SECONDS | currencies SECONDS | economy STEPS | restarts CYCLES
 
 # What the kernel says of each thread and CPU when it ejects a scheduler
 echo 1 >/sys/kernel/tracing/events/sched_ext/sched_ext_dump/enable
@@ -13,6 +13,30 @@ races() { # SECONDS
     sleep 20
     all_end alice
     robust-probe turmoil --seconds "$1" || return
+    echo "STATUS $(settled_status)"
+    tombola stop >/dev/null && wait
+}
+
+# Alice's processes change the same currencies at once, while bob forks. What he has forked stays his.
+currencies() { # SECONDS
+    schedule
+    as alice "attacker races"
+    as bob 'sh -c "while :; do sleep 1000 & usleep 20000; done"'
+    forker=$!
+    sleep "$1"
+    grep -qx enabled /sys/kernel/sched_ext/state || return
+    kill $forker
+    all_end alice
+    for currency in $(tombola currency list -u alice --json | sed -n 's/.*"name": "\(.*\)".*/\1/p'); do
+        tombola tree | awk -v name="$currency" '
+            { match($0, /^ */) }
+            $1 == "currency" && $2 == name { depth = RLENGTH; inside = 1; next }
+            RLENGTH <= depth { inside = 0 }
+            inside && $1 == "sleep" { found = 1; print "in a currency of another user: " $0 }
+            END { exit found }' || return
+        tombola currency retire "alice:$currency"
+    done
+    all_end bob
     echo "STATUS $(settled_status)"
     tombola stop >/dev/null && wait
 }

@@ -1,0 +1,128 @@
+//! Many threads and processes at once.
+
+use crate::setup::{Never, announce, announced, burn, helper, ready, sleep_for_ever};
+use anyhow::Context;
+use nix::sys::signal::{SigSet, Signal, kill};
+use nix::unistd::Pid;
+use std::io::{Read, Write, pipe};
+use std::sync::Arc;
+use std::thread;
+use tombola_kernel::calls::Client;
+
+const STACK_BYTES: usize = 16 << 10;
+
+#[derive(clap::Args)]
+pub struct FreezeThreads {
+    #[arg(long, default_value_t = 4000)]
+    threads: u32,
+}
+
+/// The threads wait for the pipe's end until their process is frozen, and want to run from then on.
+pub fn freeze_threads(args: &FreezeThreads) -> Never {
+    let client = Client::open()?;
+    let (reader, writer) = pipe()?;
+    let (until, frozen) = pipe()?;
+    if helper()? {
+        drop(frozen);
+        let until = Arc::new(until);
+        for _ in 0..args.threads {
+            let until = Arc::clone(&until);
+            small_thread(move || {
+                let end = (&*until).read(&mut [0]);
+                assert!(end.is_ok_and(|bytes| bytes == 0));
+                burn()
+            })?;
+        }
+        announce(writer)?;
+        sleep_for_ever();
+    }
+    client.set_tickets(announced(reader)?, 0)?;
+    drop(frozen);
+    ready();
+    sleep_for_ever()
+}
+
+fn small_thread(run: impl FnOnce() + Send + 'static) -> std::io::Result<()> {
+    let thread = thread::Builder::new().stack_size(STACK_BYTES);
+    thread.spawn(run).map(drop)
+}
+
+#[derive(clap::Args)]
+pub struct DieFrozen {
+    #[arg(long, default_value_t = 300)]
+    processes: u32,
+    /// That each has touched
+    #[arg(long, default_value_t = 1)]
+    memory_mib: usize,
+}
+
+/// Each process takes its memory, sleeps, and is frozen by this one.
+pub fn die_frozen(args: &DieFrozen) -> Never {
+    let client = Client::open()?;
+    let mut told = SigSet::empty();
+    told.add(Signal::SIGUSR1);
+    told.thread_block()?;
+    let mut children = Vec::new();
+    for _ in 0..args.processes {
+        let (reader, writer) = pipe()?;
+        if helper()? {
+            let _memory = std::hint::black_box(vec![1u8; args.memory_mib << 20]);
+            announce(writer)?;
+            sleep_for_ever();
+        }
+        let child = announced(reader)?;
+        client.set_tickets(child, 0)?;
+        children.push(child);
+    }
+    ready();
+    told.wait()?;
+    for child in children {
+        kill(Pid::from_raw(child.cast_signed()), Signal::SIGKILL)?;
+    }
+    // Nobody waits for them before this process ends: that costs, too.
+    sleep_for_ever()
+}
+
+#[derive(clap::Args)]
+pub struct TakePlaces {
+    /// In each process: a thread's stack takes two of its memory areas, which are limited
+    #[arg(long, default_value_t = 8000)]
+    threads: usize,
+    /// Stop at so many altogether
+    #[arg(long, default_value_t = 100_000)]
+    most: usize,
+}
+
+/// Starts up to so many sleeping threads in this process, and says how many it could.
+fn sleeping_threads(most: usize) -> usize {
+    let start = || small_thread(|| sleep_for_ever());
+    (0..most).take_while(|_| start().is_ok()).count()
+}
+
+pub fn take_places(args: &TakePlaces) -> Never {
+    let mut all = 0;
+    while all < args.most {
+        let (mut reader, mut writer) = pipe()?;
+        match helper() {
+            Ok(true) => {
+                let count = sleeping_threads(args.threads.min(args.most - all));
+                writer
+                    .write_all(&count.to_ne_bytes())
+                    .context("cannot tell how many")?;
+                sleep_for_ever()
+            }
+            Ok(false) => (),
+            Err(_) => break,
+        }
+        drop(writer);
+        let mut count = [0; size_of::<usize>()];
+        // A process that was killed for want of memory tells nothing.
+        if reader.read_exact(&mut count).is_err() || usize::from_ne_bytes(count) == 0 {
+            break;
+        }
+        all += usize::from_ne_bytes(count);
+    }
+    println!("{all} threads");
+    ready();
+    sleep_for_ever()
+}

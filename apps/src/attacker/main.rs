@@ -1,0 +1,84 @@
+//! What an ordinary user may try in order to harm others, one attack for each subcommand. The tests of attacks run them beside
+//! other users' programs and look at what those lose.
+//!
+//! An attack prints READY when all its processes and threads are set up, and then goes on until it is killed.
+
+mod calls;
+mod crowd;
+mod kernel;
+mod payment;
+mod races;
+mod setup;
+mod users;
+
+use anyhow::Result;
+use clap::Parser;
+
+/// Try to gain CPU time, or to take it from others
+#[derive(Parser)]
+#[command(version)]
+enum Attack {
+    /// Freeze oneself while running, before the run is charged; a second process thaws the first one
+    FreezeUnpaid(payment::Args),
+    /// Enter a frozen currency while running, before the run is charged; a second process leads the first one out
+    EnterFrozen(payment::Args),
+    /// Change between two currencies many times in a quantum
+    ChangeCurrency(payment::Args),
+    /// Have few tickets while running and many while waiting, by an own currency's funding
+    TimedFunding(payment::Args),
+    /// The same by one's own base tickets
+    TimedBase(payment::Args),
+    /// Ask for so many base tickets, again and again
+    RaiseBase(calls::RaiseBase),
+    /// Call what looks at all clients, again and again
+    Call(calls::Call),
+    /// As root: take a user's effective uid, as file servers do, and burn
+    ActAs(users::ActAs),
+    /// Take the identity of this program's owner for good (the file has the set-user-ID bit), and burn
+    BecomeOwner,
+    /// As root: processes of many uids in a user namespace of a user's, or of root's
+    Namespace(users::Namespace),
+    /// Burn under a name that is not plain text
+    Named(users::Named),
+    /// Freeze many threads that want to run
+    FreezeThreads(crowd::FreezeThreads),
+    /// Freeze many processes with memory of their own, and kill them all when told to (SIGUSR1)
+    DieFrozen(crowd::DieFrozen),
+    /// Start threads until the system refuses, and let them sleep
+    TakePlaces(crowd::TakePlaces),
+    /// Make system calls under a filter (seccomp) that takes long
+    Seccomp,
+    /// Two threads, bound to a CPU each, wake each other
+    WakeElsewhere(kernel::WakeElsewhere),
+    /// Freeze a thread while it reads a directory, which others then wait for
+    HoldDirectory(kernel::HoldDirectory),
+    /// Make, move, fund and retire the same currencies from several processes, with children that come and go in them
+    Races(races::Races),
+    /// No attack: make and remove files in a directory, and print the longest time that one took, in microseconds
+    MakeFiles(kernel::MakeFiles),
+}
+
+fn main() -> Result<()> {
+    let never = match Attack::parse() {
+        Attack::FreezeUnpaid(args) => payment::freeze_unpaid(&args),
+        Attack::EnterFrozen(args) => payment::enter_frozen(&args),
+        Attack::ChangeCurrency(args) => payment::change_currency(&args),
+        Attack::TimedFunding(args) => payment::timed_funding(&args),
+        Attack::TimedBase(args) => payment::timed_base(&args),
+        Attack::RaiseBase(args) => calls::raise_base(&args),
+        Attack::Call(args) => calls::call(&args),
+        Attack::ActAs(args) => users::act_as(&args),
+        Attack::BecomeOwner => users::become_owner(),
+        Attack::Namespace(args) => users::namespace(&args),
+        Attack::Named(args) => users::named(&args),
+        Attack::FreezeThreads(args) => crowd::freeze_threads(&args),
+        Attack::DieFrozen(args) => crowd::die_frozen(&args),
+        Attack::TakePlaces(args) => crowd::take_places(&args),
+        Attack::Seccomp => kernel::seccomp(),
+        Attack::WakeElsewhere(args) => kernel::wake_elsewhere(&args),
+        Attack::HoldDirectory(args) => kernel::hold_directory(&args),
+        Attack::Races(args) => races::races(&args),
+        Attack::MakeFiles(args) => return kernel::make_files(&args),
+    };
+    match never? {}
+}

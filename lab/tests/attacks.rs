@@ -1,0 +1,299 @@
+//! What an ordinary user may try in order to gain CPU time, or to take it from others, on a real kernel: each attack is refused,
+//! or harms nobody. Beside each one others go on working, and get what is due to them within one percent in ten seconds.
+//!
+//! All that is wrong is told at the end, not only the first attack that succeeds.
+
+mod common;
+#[path = "common/status.rs"]
+mod status;
+
+use common::nothing_is_left;
+use serde_json::Value;
+use status::{counter, processes, user};
+use std::collections::BTreeMap;
+use std::time::Duration;
+use tombola_lab::vm::{Kernel, Machine, Mode, Progress, tombola_image};
+
+/// What may be missing from what is due.
+const TOLERANCE: f64 = 0.01;
+
+/// What came of the attacks of some sets.
+#[derive(Default)]
+struct Attacks {
+    windows: BTreeMap<String, Value>,
+    /// Microseconds that somebody waited at most.
+    late_us: BTreeMap<String, f64>,
+    wrong: Vec<String>,
+}
+
+impl Attacks {
+    fn run(kernel: Kernel, cpus: u32, sets: &str) -> Self {
+        let machine = Machine {
+            cpus,
+            memory_mib: 3072,
+            kernel,
+            mode: Mode::measured(),
+            timeout: Duration::from_secs(1800),
+            ..Machine::default()
+        };
+        let mut image = tombola_image().expect("make build, make vm");
+        let script = concat!(include_str!("common/guest.sh"), include_str!("attacks.sh"));
+        image.file("attacks.sh", script, 0o755);
+        let outcome = machine
+            .shell(&image, &format!("sh /attacks.sh {sets}"), |progress| {
+                if let Progress::Line(line) = progress
+                    && !line.starts_with('{')
+                {
+                    eprintln!("{kernel:?}, {cpus} CPUs: {line}");
+                }
+            })
+            .expect("the machine runs");
+        let trouble: Vec<_> = outcome
+            .kernel_trouble()
+            .into_iter()
+            .map(String::from)
+            .collect();
+        let output = outcome.success().expect("the script succeeds");
+        assert!(
+            output.trim_end().ends_with("disabled"),
+            "after stop: {output}"
+        );
+        let mut attacks = parse(&output);
+        attacks.wrong.extend(trouble);
+        attacks
+    }
+
+    /// CPUs that a user received beside an attack; none where that could not be measured.
+    fn received(&self, case: &str, name: &str) -> f64 {
+        self.windows
+            .get(case)
+            .map_or(0.0, |window| user(window, name))
+    }
+
+    /// So many CPUs, and not less.
+    fn at_least(&mut self, case: &str, what: &str, measured: f64, due: f64) {
+        let line = format!("{case}: {what} has {measured:.4}, due {due:.4}");
+        eprintln!("{line}");
+        if measured < due * (1.0 - TOLERANCE) {
+            self.wrong.push(line);
+        }
+    }
+
+    fn at_most(&mut self, case: &str, what: &str, measured: f64, due: f64, relative: f64) {
+        let line = format!("{case}: {what} has {measured:.4}, due at most {due:.4}");
+        eprintln!("{line}");
+        if measured > due * (1.0 + relative) {
+            self.wrong.push(line);
+        }
+    }
+
+    /// A user has so much of one CPU, or more, beside an attack.
+    fn has(&mut self, name: &str, case: &str, due: f64) {
+        let measured = self.received(case, name);
+        self.at_least(case, name, measured, due);
+    }
+
+    fn bob_has(&mut self, case: &str, due: f64) {
+        self.has("bob", case, due);
+    }
+
+    /// The process that an administrator limited has at most so much of what its user received.
+    fn limited(&mut self, case: &str, due: f64) {
+        let window = &self.windows[case];
+        let of_limited: f64 = processes(window, "alice", "limited").iter().sum();
+        let part = of_limited / user(window, "alice");
+        self.at_most(case, "the limited process", part, due, 0.05);
+    }
+
+    /// Nobody waits longer beside this, in microseconds.
+    fn not_later(&mut self, case: &str, due_us: f64) {
+        let measured = self.late_us.get(case).copied();
+        let measured = measured.unwrap_or_else(|| panic!("{case} was not measured"));
+        self.at_most(case, "the longest wait in us", measured, due_us, 0.0);
+    }
+
+    fn conclude(mut self) {
+        for case in self.windows.keys() {
+            let full = counter(&self.windows[case], "full");
+            if full > 0.0 {
+                self.wrong
+                    .push(format!("{case}: {full} threads had no client"));
+            }
+        }
+        assert!(self.wrong.is_empty(), "\n{}\n", self.wrong.join("\n"));
+        nothing_is_left(&self.windows["idle"]["tombola"]);
+    }
+}
+
+fn parse(output: &str) -> Attacks {
+    let mut attacks = Attacks::default();
+    let mut name = "";
+    for line in output.lines() {
+        if let Some(case) = line.strip_prefix("CASE ") {
+            name = case;
+        } else if let Some(words) = line.strip_prefix("WRONG ") {
+            attacks.wrong.push(words.to_string());
+        } else if let Some(late) = line.strip_prefix("LATE ") {
+            let (name, late_us) = late.split_once(' ').expect("a name and a number");
+            let late_us = late_us.parse().expect("a number");
+            attacks.late_us.insert(name.to_string(), late_us);
+        } else if line.starts_with('{') {
+            let status: Value = serde_json::from_str(line).expect("status prints JSON");
+            if status["tombola"].is_null() {
+                let words = format!("{name}: the scheduler was ended");
+                attacks.wrong.push(words);
+            } else {
+                attacks.windows.insert(name.to_string(), status);
+            }
+        }
+    }
+    attacks
+}
+
+fn payment(attacks: &mut Attacks, cpus: f64) {
+    for case in [
+        "freeze-unpaid",
+        "enter-frozen",
+        "change-currency",
+        "timed-funding",
+        "timed-base",
+    ] {
+        attacks.bob_has(case, cpus / 2.0);
+    }
+}
+
+fn identities(attacks: &mut Attacks) {
+    // Root's daemon still runs as root's.
+    attacks.has("root", "act-as", 0.5);
+    attacks.bob_has("become-owner", 0.5);
+}
+
+fn limits(attacks: &mut Attacks) {
+    attacks.bob_has("thaw", 1.0);
+    // Of what both received: each refusal looks names up in files, which makes work for the kernel (RCU) that is nobody's.
+    let (alice, bob) = (
+        attacks.received("lowered", "alice"),
+        attacks.received("lowered", "bob"),
+    );
+    attacks.at_most(
+        "lowered",
+        "alice's part",
+        alice / (alice + bob),
+        200.0 / 1200.0,
+        TOLERANCE,
+    );
+}
+
+fn limited_processes(attacks: &mut Attacks) {
+    attacks.limited("frozen-by-root", 0.001);
+    for case in [
+        "limited-enters",
+        "limited-currency-fund",
+        "limited-currency-retire",
+        "limited-currency-move",
+    ] {
+        attacks.limited(case, 10.0 / 110.0);
+    }
+}
+
+fn namespaces(attacks: &mut Attacks) {
+    for case in ["subordinate", "outside", "container"] {
+        attacks.bob_has(case, 0.5);
+    }
+    let of_root = attacks.received("container", "root");
+    attacks.at_most("container", "root", of_root, 0.01, 0.0);
+}
+
+fn many_uids(attacks: &mut Attacks) {
+    for newcomer in ["u1", "u2"] {
+        let case = format!("many-uids-{newcomer}");
+        // The status has thousands of processes to look at, and makes work for the kernel, which is nobody's.
+        let due = (1.0 - attacks.received(&case, "root") - 0.02) / 2.0;
+        attacks.bob_has(&case, due);
+        attacks.has(newcomer, &case, due);
+    }
+    let users = &attacks.windows["many-uids-gone"]["tombola"]["users"];
+    let count = users.as_array().expect("users are a list").len();
+    attacks.at_most(
+        "many-uids-gone",
+        "the list of users",
+        count as f64,
+        20.0,
+        0.0,
+    );
+}
+
+/// What frozen threads have and what the status itself takes is nobody's.
+fn frozen(attacks: &mut Attacks) {
+    let of_root = attacks.received("freeze-threads", "root");
+    for name in ["bob", "carol"] {
+        attacks.has(name, "freeze-threads", (1.0 - of_root - 0.02) / 2.0);
+    }
+    let of_root = attacks.received("before-they-die", "root");
+    attacks.bob_has("die-frozen", (1.0 - of_root) / 2.0);
+}
+
+fn calls(attacks: &mut Attacks) {
+    let beside_hogs = attacks.late_us["beside-hogs"];
+    for what in ["move", "retire", "tree"] {
+        attacks.not_later(&format!("beside-calls-of-{what}"), beside_hogs + 1000.0);
+        attacks.bob_has(&format!("calls-of-{what}"), 0.5);
+    }
+}
+
+fn kernel(attacks: &mut Attacks, cpus: f64) {
+    attacks.bob_has("seccomp", (cpus / 2.0).max(cpus - 1.0));
+    // To read the directory takes some 50 ms here, and frozen its reader has a thirtieth of the CPU: it took hours.
+    attacks.not_later("hold-directory", 5_000_000.0);
+    attacks.not_later("freeze-callers", 100_000.0);
+}
+
+fn on_one_cpu(kernel_version: Kernel) {
+    let sets = "payment identities limits processes namespaces names many_uids frozen calls kernel places_of_names restart";
+    let mut attacks = Attacks::run(kernel_version, 1, sets);
+    payment(&mut attacks, 1.0);
+    identities(&mut attacks);
+    limits(&mut attacks);
+    limited_processes(&mut attacks);
+    namespaces(&mut attacks);
+    many_uids(&mut attacks);
+    frozen(&mut attacks);
+    calls(&mut attacks);
+    kernel(&mut attacks, 1.0);
+    attacks.conclude();
+}
+
+#[test]
+#[ignore = "boots a virtual machine: make test"]
+fn one_cpu() {
+    on_one_cpu(Kernel::Newest);
+}
+
+#[test]
+#[ignore = "boots a virtual machine: make robust"]
+fn at_length_on_the_oldest_kernel() {
+    on_one_cpu(Kernel::Oldest);
+}
+
+#[test]
+#[ignore = "boots a virtual machine: make robust"]
+fn at_length_on_two_cpus() {
+    let mut attacks = Attacks::run(Kernel::Newest, 2, "payment wakes kernel");
+    payment(&mut attacks, 2.0);
+    // Of what both received: the CPUs' telling each other of wake-ups takes a hundredth of both.
+    let [alice, bob] = ["alice", "bob"].map(|name| attacks.received("wake-elsewhere", name));
+    attacks.at_least("wake-elsewhere", "bob's part", bob / (alice + bob), 0.5);
+    kernel(&mut attacks, 2.0);
+    attacks.conclude();
+}
+
+/// More threads than there are places.
+#[test]
+#[ignore = "boots a virtual machine: make robust"]
+fn at_length_with_every_place_taken() {
+    let mut attacks = Attacks::run(Kernel::Newest, 1, "threads");
+    for name in ["bob", "carol"] {
+        attacks.has(name, "take-places", 0.5);
+    }
+    attacks.conclude();
+}

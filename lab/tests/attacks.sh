@@ -1,0 +1,429 @@
+# Runs in the guest; attacks.rs judges. For each attack: CASE NAME, then the JSON of `tombola status` on one line, of a window
+# of ten seconds in which it went on. WRONG NAME: WORDS, where something was not refused that must be, or the other way round.
+#
+# attacks.sh SET...: the attacks of these sets
+
+rich=10000 # tickets, the most there may be
+as_alice='setpriv --reuid alice --regid alice --clear-groups'
+as_bob='setpriv --reuid bob --regid bob --clear-groups'
+
+several() { # N COMMAND...
+    n=$1
+    shift
+    while [ $n -gt 0 ]; do
+        "$@"
+        n=$((n - 1))
+    done
+}
+
+attack() { # USER ATTACK...: begins, and has everything set up when this returns
+    user=$1
+    shift
+    : >/tmp/attacker.out
+    case $user in
+    root) attacker "$@" >/tmp/attacker.out 2>&1 & ;;
+    *) setpriv --reuid "$user" --regid "$user" --clear-groups attacker "$@" >/tmp/attacker.out 2>&1 & ;;
+    esac
+    attacker=$!
+    of_root="$of_root $attacker"
+    set_up "$1"
+}
+
+set_up() { # NAME
+    until grep -q READY /tmp/attacker.out; do
+        kill -0 $attacker 2>/dev/null || break
+        sleep 0.1
+    done
+    grep -q READY /tmp/attacker.out || wrong "$1" "$(head -n 1 /tmp/attacker.out)"
+}
+
+wrong() { # NAME WORDS
+    echo "WRONG $1: $2"
+}
+
+may() { # NAME USER COMMAND...
+    name=$1 user=$2
+    shift 2
+    setpriv --reuid "$user" --regid "$user" --clear-groups "$@" >/tmp/answer 2>&1 ||
+        wrong "$name" "$user: $* fails: $(head -n 1 /tmp/answer)"
+}
+
+may_not() { # NAME USER COMMAND...
+    name=$1 user=$2
+    shift 2
+    if setpriv --reuid "$user" --regid "$user" --clear-groups "$@" >/tmp/answer 2>&1; then
+        wrong "$name" "$user: $* is not refused"
+    else
+        grep -q 'not permitted' /tmp/answer || wrong "$name" "$user: $*: $(head -n 1 /tmp/answer)"
+    fi
+}
+
+has() { # NAME NUMBER LTIX-OPTIONS...
+    name=$1 wanted=$2
+    shift 2
+    found=$(ltix -n "$@" 2>&1 | head -n 1)
+    [ "$found" = "$wanted" ] || wrong "$name" "ltix $* says $found, not $wanted"
+}
+
+end() {
+    for user in alice bob carol; do
+        all_end "$user"
+    done
+    [ -z "$of_root" ] || kill -9 $of_root 2>/dev/null
+    of_root=
+    sleep 0.5
+}
+
+window() { # NAME [SECONDS]: the attack goes on
+    echo "CASE $1"
+    tombola status --json --all --interval "${2:-10}s" | tr -d '\n'
+    echo
+}
+
+each_cpu() { # COMMAND...
+    for _ in $(seq "$(nproc)"); do
+        "$@"
+    done
+}
+
+measure() { # NAME [SECONDS]: beside hogs of bob's, one for each CPU
+    each_cpu as bob burn
+    sleep 0.5
+    window "$@"
+    end
+}
+
+# What was used before a change is paid for where it was used.
+payment() {
+    for way in freeze-unpaid enter-frozen change-currency timed-funding timed-base; do
+        each_cpu attack alice $way
+        measure $way
+        lsetbase -u alice 1000
+    done
+}
+
+# Uids that are somebody's for a while, or in name only
+identities() {
+    $as_alice tombola currency make trap
+    attack root act-as --uid "$(id -u alice)"
+    may_not act-as alice tombola currency enter trap $attacker
+    may_not act-as alice lrenice $attacker 1
+    may_not act-as alice lrenice $attacker 0
+    $as_alice tombola currency fund trap 0
+    measure act-as 5
+    $as_alice tombola currency fund trap 100
+
+    # Alice's own process becomes bob's, as a set-user-ID program may: that is the only process of his here.
+    cp "$(command -v attacker)" /tmp/of-bob
+    chown bob /tmp/of-bob
+    chmod 4755 /tmp/of-bob
+    : >/tmp/attacker.out
+    $as_alice tombola run --currency trap /tmp/of-bob become-owner >/tmp/attacker.out 2>&1 &
+    attacker=$!
+    set_up become-owner
+    $as_alice tombola currency fund trap 0
+    as carol burn
+    sleep 0.5
+    window become-owner 5
+    end
+}
+
+# What an administrator has set, only an administrator raises.
+limits() {
+    attack alice raise-base 1000
+    lsetbase -u alice 0
+    each_cpu as bob burn
+    sleep 0.5
+    window thaw 20
+    has thaw 0 -u alice
+    lsetbase -u alice 200 # or what is to end her processes, as alice, waits with them
+    end
+    attack alice raise-base 1000
+    measure lowered
+    has lowered 200 -u alice
+    may lowered alice lsetbase -u alice 150
+    lsetbase -u alice 1000
+}
+
+limited() { # [COMMAND]: starts it as alice and limits it to 10 tickets as root, beside a process that has 100; in $limited
+    cp "$(command -v burn)" /tmp/limited
+    as alice "${1:-/tmp/limited}"
+    limited=$!
+    as alice burn
+    sleep 0.2
+    lrenice $limited 10
+}
+
+processes() {
+    limited
+    may_not limited alice lrenice $limited 100
+    has limited 10 -p $limited
+    may limited alice lrenice $limited 5
+    lrenice $limited 0
+    may_not frozen-by-root alice lrenice $limited 100
+    $as_alice tombola currency make rich --tickets $rich
+    $as_alice tombola currency enter rich $limited >/dev/null 2>&1
+    measure frozen-by-root 5
+
+    limited
+    $as_alice tombola currency enter rich $limited >/dev/null 2>&1
+    measure limited-enters 5
+    $as_alice tombola currency retire rich
+
+    # A child of a limited process is as limited.
+    limited 'sh -c "sleep 1; /tmp/limited; true"'
+    sleep 2
+    child=$(pidof limited)
+    has limited-child 10 -p $child
+    may_not limited-child alice lrenice $child 100
+    end
+
+    for way in fund retire move; do
+        $as_alice tombola currency make low
+        limited "tombola run --currency low --tickets 100 /tmp/limited"
+        lrenice $limited 100
+        tombola currency fund alice:low 10
+        case $way in
+        fund) may_not limited-currency alice tombola currency fund low 100 ;;
+        retire) $as_alice tombola currency retire low >/dev/null 2>&1 ;;
+        move)
+            $as_alice tombola currency make rich --tickets $rich
+            $as_alice tombola currency move low --in rich >/dev/null 2>&1
+            ;;
+        esac
+        measure limited-currency-$way 5
+        tombola currency retire alice:low >/dev/null 2>&1
+        tombola currency retire alice:rich >/dev/null 2>&1
+    done
+}
+
+# The uids of a user namespace are its owner's.
+namespaces() {
+    alice=$(id -u alice)
+    attack root namespace --owner "$alice" --first 100000 --uids 9
+    measure subordinate
+    for n in 1 2 3 4 5 6 7 8 9; do
+        cp "$(command -v attacker)" /tmp/of-$n
+        chown $((100000 + n)) /tmp/of-$n
+        chmod 4755 /tmp/of-$n
+        as alice "/tmp/of-$n become-owner"
+        of_root="$of_root $!"
+    done
+    measure outside 5
+    attack root namespace --owner 0 --first 200000 --uids 9
+    measure container
+}
+
+# More uids than there were ever places for; then a new user comes. Twice, for the places are given back.
+many_uids() {
+    for newcomer in u1 u2; do
+        attack root namespace --owner "$(id -u alice)" --first 100000 --uids 4200 --asleep
+        as $newcomer burn
+        measure many-uids-$newcomer
+        all_end $newcomer
+    done
+    echo "CASE many-uids-gone"
+    settled_status
+}
+
+names() {
+    attack alice named "$(printf '\033]0;title\007')"
+    named="$attacker"
+    attack alice named "$(printf 'x\nforged 1')"
+    named="$named $attacker"
+    {
+        tombola status --all
+        tombola tree
+        for pid in $named; do
+            ltix -p "$pid"
+            $as_bob lrenice "$pid" 1
+        done
+        tombola trace -n 50
+        tombola status --all --json
+    } >/tmp/shown 2>&1
+    ! grep -q "$(printf '\033')" /tmp/shown || wrong named 'an escape sequence is shown'
+    ! grep -q '^forged' /tmp/shown || wrong named 'a name goes on in a line of its own'
+    grep -q title /tmp/shown || wrong named 'the name is not shown'
+    end
+}
+
+# Frozen threads have a turn now and then, and those that are killed end: at whose expense?
+frozen() {
+    attack alice freeze-threads --threads 4000
+    as carol burn
+    measure freeze-threads
+    attack alice die-frozen --processes 300
+    as alice burn
+    as bob burn
+    sleep 0.5
+    window before-they-die
+    (sleep 2 && kill -USR1 $attacker) &
+    window die-frozen
+    end
+}
+
+# From now on there are thousands of clients, used or not, that a call looks at.
+many_clients() {
+    attack alice take-places --most 4000
+    end
+}
+
+# How late bob's sleeper is beside processes that compute, and beside such as call what looks at all clients
+latency() { # NAME: in microseconds, the longest
+    $as_bob napper --work-us 100 --nap-us 5000 --jitter-us 4000 --naps 300 >/tmp/late
+    echo "LATE $1 $(sort -n /tmp/late | tail -n 1)"
+}
+
+calls() {
+    many_clients
+    several 6 as alice burn
+    sleep 0.5
+    latency beside-hogs
+    end
+    for what in move retire tree; do
+        several 6 attack alice call $what
+        latency beside-calls-of-$what
+        measure calls-of-$what 5
+    done
+}
+
+now_us() {
+    echo "$(sed 's/\.//; s/ .*//' /proc/uptime)0000"
+}
+
+# Long work in the kernel for alice
+kernel() {
+    attack alice seccomp
+    measure seccomp
+    mkdir -m 1777 /tmp/shared
+    seq 2000 | (cd /tmp/shared && xargs touch)
+    attack alice hold-directory /tmp/shared
+    $as_bob attacker make-files --seconds 5 /tmp/shared >/tmp/late &
+    sleep 20
+    # He may still wait, until her process is killed.
+    echo "LATE hold-directory $(grep . /tmp/late || echo 10000000)"
+    end
+    wait $!
+    rm -r /tmp/shared
+
+    # In a call is a read section of RCU's, and most of these are frozen in one. To unmount waits for all readers.
+    many_clients
+    callers=
+    for _ in $(seq 12); do
+        attack alice call move
+        callers="$callers $attacker"
+    done
+    for caller in $callers; do
+        may freeze-callers alice lrenice "$caller" 0
+    done
+    mkdir -p /mnt
+    mount -t tmpfs none /mnt
+    : >/tmp/late
+    (
+        from=$(now_us)
+        umount /mnt
+        echo $(($(now_us) - from)) >/tmp/late
+    ) &
+    sleep 10
+    echo "LATE freeze-callers $(grep . /tmp/late || echo 10000000)"
+    end
+    wait $!
+}
+
+# Two threads that wake each other on CPUs where bob's hogs run
+wakes() {
+    attack alice wake-elsewhere
+    measure wake-elsewhere
+}
+
+held() { # NAME PERCENT: is reserved for processes
+    found=$(tombola reserve | sed -n 's/^held  *//p')
+    [ "$found" = "$2" ] || wrong "$1" "$found is reserved, not $2"
+}
+
+# A program of alice's at another one's path, in a mount namespace; and process numbers in a namespace of hers
+places_of_names() {
+    path=$(command -v burn)
+    cp "$path" /tmp/limited
+    printf '[[reserve]]\nprogram = "%s"\nshare = "20%%"\n' "$path" >/etc/tombola.toml
+    tombola reload >/dev/null
+    as alice "unshare -U -r -m sh -c 'mount --bind /tmp/limited $path && exec $path'"
+    sleep 3
+    held program-path 0%
+    end
+    as bob "$path"
+    sleep 3
+    held program-path-of-its-own 20%
+    end
+    rm /etc/tombola.toml
+    tombola reload >/dev/null
+
+    # Inside, 1 is her shell, and bob's process cannot be named.
+    as bob 'sleep 1000'
+    of_bob=$!
+    sleep 0.2
+    before=$(ltix -n -p 1)
+    cat >/tmp/inside.sh <<-END
+	lrenice $of_bob 7 2>/dev/null
+	lrenice 1 7
+	ltix -n -p 1 >/tmp/inside
+	sleep 1000
+	END
+    as alice 'unshare -U -r -p -f --mount-proc sh /tmp/inside.sh'
+    sleep 1
+    has pid-namespace "$before" -p 1
+    has pid-namespace 100 -p $of_bob
+    [ "$(cat /tmp/inside)" = 7 ] || wrong pid-namespace "its own first process has $(cat /tmp/inside) tickets, not 7"
+    end
+
+    # A number that was alice's is bob's.
+    as alice 'lnice -t 7 sleep 1000'
+    number=$!
+    sleep 0.2
+    has number-again 7 -p $number
+    end
+    echo $((number - 1)) >/proc/sys/kernel/ns_last_pid
+    as bob 'sleep 1000'
+    [ $! = $number ] || wrong number-again 'the number is not used again'
+    sleep 0.2
+    has number-again 100 -p $number
+    may_not number-again alice lrenice $number 9
+    end
+}
+
+# A limit holds when the scheduler was started again.
+restart() {
+    lsetbase -u alice 200
+    tombola stop >/dev/null
+    schedule '--policy stride'
+    has restart 200 -u alice
+    may_not restart alice lsetbase -u alice 1000
+    lsetbase -u alice 1000
+}
+
+# As many threads of one user as there may be, more than there are places for: others still start, and have what is theirs.
+threads() {
+    sysctl -qw kernel.threads-max=200000 kernel.pid_max=200000 vm.max_map_count=200000
+    prlimit --pid $$ --nproc=100000
+    attack alice take-places --most 33500
+    head -n 1 /tmp/attacker.out
+    for other in bob root; do
+        setpriv --reuid $other --regid $other --clear-groups true || wrong take-places "$other cannot start a process"
+    done
+    as carol burn
+    measure take-places
+}
+
+chrt --reset-on-fork --fifo --pid 10 $$
+echo 'alice:100000:65536' >/etc/subuid
+schedule '--policy stride'
+
+for set in "$@"; do "$set"; done
+
+for currency in $(tombola currency list -u alice --json | sed -n 's/.*"name": "\(.*\)".*/\1/p'); do
+    tombola currency retire "alice:$currency"
+done
+echo "CASE idle"
+settled_status
+tombola stop >/dev/null
+cat /sys/kernel/sched_ext/state
