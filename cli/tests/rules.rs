@@ -1,9 +1,8 @@
 //! Rules files, good and bad. Accounts are made up here: alice (1000), bob (1001), carol (1002), and 1005, who is the user 2000.
 
 use std::collections::BTreeSet;
-use tombola_cli::rules::{
-    Accounts, EXAMPLE, Explained, Faults, Percent, Reserve, Rules, What, parse,
-};
+use tombola_cli::rules::{Accounts, EXAMPLE, Explained, Faults, Reserve, Rules, What, parse};
+use tombola_kernel::percent::Percent;
 
 struct People;
 

@@ -27,6 +27,14 @@ fn checks() -> PathBuf {
     in_source("cli/tests/vm/checks.sh")
 }
 
+// It reads JSON in the guest.
+fn jq() -> PathBuf {
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    let found = std::env::split_paths(&path).map(|folder| folder.join("jq"));
+    let mut found = found.filter(|program| program.is_file());
+    found.next().expect("jq is needed for this test: make deps")
+}
+
 // A script of vm/ in the machine, with more options for that and other programs in it.
 fn passes(script: &str, options: &[&str], programs: &[&Path]) {
     let path = in_source("cli/tests/vm").join(script);
@@ -51,11 +59,56 @@ fn every_refusal_on_a_real_kernel() {
 #[test]
 #[ignore = "boots a virtual machine: make test"]
 fn currencies_reservations_freezing_and_rules_on_a_real_kernel() {
-    passes("economy.sh", &[], &[&checks()]);
+    passes("economy.sh", &[], &[&checks(), &jq()]);
 }
 
 #[test]
 #[ignore = "boots a virtual machine: make test"]
 fn the_frozen_stand_still_and_are_no_stall() {
     passes("frozen.sh", &["--measured"], &[]);
+}
+
+fn run(command: &mut Command) -> String {
+    let output = command.output().expect("it is there: make deps");
+    let errors = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{command:?}: {errors}");
+    String::from_utf8_lossy(&output.stdout).trim().to_owned()
+}
+
+// The same package, but for its version.
+fn newer(package: &str) -> String {
+    const RENUMBER: &str = r#"
+        rm -rf "$2" && dpkg-deb -R "$1" "$2" &&
+        sed -i 's/^Version: .*/&+newer/' "$2/DEBIAN/control" &&
+        dpkg-deb --root-owner-group -Znone -b "$2" "$2.deb""#;
+    let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("newer");
+    run(Command::new("sh")
+        .args(["-c", RENUMBER, "sh", package])
+        .arg(&folder));
+    folder.with_extension("deb").display().to_string()
+}
+
+#[test]
+#[ignore = "boots a virtual machine: make test"]
+fn the_package_and_its_service_under_systemd() {
+    let package = run(&mut Command::new(in_source("packaging/deb.sh")));
+    let options = [
+        "--debian".to_owned(),
+        "--cpus=2".to_owned(),
+        "--memory=2048".to_owned(),
+        format!("--add={package}:/root/tombola.deb"),
+        format!("--add={}:/root/newer.deb", newer(&package)),
+    ];
+    let options: Vec<&str> = options.iter().map(String::as_str).collect();
+    passes(
+        "package.sh",
+        &options,
+        &[&checks(), &in_source("target/release/burn")],
+    );
+}
+
+#[test]
+#[ignore = "boots a virtual machine: make test"]
+fn an_ejection_is_told_and_the_dump_shows_the_economy() {
+    passes("ejected.sh", &["--timeout", "300"], &[&checks()]);
 }

@@ -4,13 +4,15 @@
 //! The figures are in virtual time, the same in every run. They are read from `tombola status --json`, as a user would.
 
 mod common;
+#[path = "common/status.rs"]
+mod status;
 
 use common::nothing_is_left;
 use serde_json::Value;
+use status::{counter, processes, received, user};
 use std::collections::BTreeMap;
 use std::time::Duration;
-use tombola_lab::vm::cli::tombola_image;
-use tombola_lab::vm::{Kernel, Machine, Mode, Progress};
+use tombola_lab::vm::{Kernel, Machine, Mode, Progress, tombola_image};
 
 /// What the script found out in one case.
 #[derive(Default)]
@@ -125,32 +127,6 @@ impl Case {
     }
 }
 
-fn received(of: &Value) -> f64 {
-    of["received_cpus"].as_f64().expect("a number")
-}
-
-fn users<'a>(status: &'a Value, name: &'a str) -> impl Iterator<Item = &'a Value> {
-    let users = status["tombola"]["users"].as_array();
-    let users = users.expect("users are a list");
-    users.iter().filter(move |user| user["user"] == name)
-}
-
-/// CPUs that a user received.
-fn user(status: &Value, name: &str) -> f64 {
-    users(status, name).map(received).sum()
-}
-
-/// CPUs that a user's processes called `name` received, each, in ascending order.
-fn processes(status: &Value, user: &str, name: &str) -> Vec<f64> {
-    let mut cpus: Vec<f64> = users(status, user)
-        .flat_map(|user| user["processes"].as_array().expect("processes are a list"))
-        .filter(|process| process["name"] == name)
-        .map(received)
-        .collect();
-    cpus.sort_by(f64::total_cmp);
-    cpus
-}
-
 #[track_caller]
 fn close(what: &str, measured: f64, due: f64, relative: f64) {
     let error = measured / due - 1.0;
@@ -257,11 +233,6 @@ fn messages_are_read_several_at_a_time(cases: &Cases) {
     let each = 64000.0 / (drawn[1] - drawn[0]);
     eprintln!("sent: {each:.2} messages for each decision");
     assert!(each >= 1.8);
-}
-
-fn counter(status: &Value, name: &str) -> f64 {
-    let counters = &status["tombola"]["counters"];
-    counters[name].as_f64().expect("a number")
 }
 
 /// On one CPU: a yield in the protected half of a slice is no switch, so there are two decisions in a quantum of 1 ms, and

@@ -1,4 +1,4 @@
-//! Boots real machines: needs what `make vm` fetches, and about half a minute.
+//! Boots real machines: needs what `make vm` fetches.
 
 use std::cell::RefCell;
 use std::process::Command;
@@ -33,6 +33,7 @@ fn images_of_the_same_host_are_identical() {
 }
 
 #[test]
+#[ignore = "boots a virtual machine: make test"]
 fn both_kernels_run_a_command_and_have_what_a_scheduler_needs() {
     let line = "ls -d /sys/kernel/sched_ext /sys/fs/bpf /sys/kernel/btf/vmlinux /boot/config-$(uname -r) \
                 && cat /sys/fs/cgroup/cgroup.subtree_control && nproc && echo oops >/dev/stderr && exit 7";
@@ -58,6 +59,7 @@ fn both_kernels_run_a_command_and_have_what_a_scheduler_needs() {
 }
 
 #[test]
+#[ignore = "boots a virtual machine: make test"]
 fn lines_arrive_one_by_one_and_without_carriage_returns() {
     let command = ["printf", "%s\n", "one", "two words", "it's $HOME"];
     let lines = RefCell::new(Vec::new());
@@ -73,6 +75,7 @@ fn lines_arrive_one_by_one_and_without_carriage_returns() {
 }
 
 #[test]
+#[ignore = "boots a virtual machine: make test"]
 fn there_are_several_users() {
     let line = "for u in alice u120; do su $u -c 'id -u; id -g'; done";
     assert_eq!(
@@ -82,11 +85,13 @@ fn there_are_several_users() {
 }
 
 #[test]
+#[ignore = "boots a virtual machine: make test"]
 fn a_command_killed_by_a_signal_has_a_shells_status() {
     assert_eq!(run(&Machine::default(), "kill -9 $$").status, 128 + 9);
 }
 
 #[test]
+#[ignore = "boots a virtual machine: make test"]
 fn a_machine_that_takes_too_long_is_switched_off_and_said_so() {
     let machine = Machine {
         // Long enough to boot, on a busy host as well.
@@ -103,6 +108,7 @@ fn a_machine_that_takes_too_long_is_switched_off_and_said_so() {
 }
 
 #[test]
+#[ignore = "boots a virtual machine: make test"]
 fn a_crash_of_the_kernel_is_said_and_shown() {
     let line = "echo c >/proc/sysrq-trigger";
     let error = Machine::default()
@@ -125,6 +131,7 @@ poweroff -f
 "#;
 
 #[test]
+#[ignore = "boots a virtual machine: make test"]
 fn a_repeated_boot_is_announced_and_only_the_last_one_counts() {
     let seen = RefCell::new(Vec::new());
     let outcome = Machine::default()
@@ -143,6 +150,7 @@ fn a_repeated_boot_is_announced_and_only_the_last_one_counts() {
 }
 
 #[test]
+#[ignore = "boots a virtual machine: make test"]
 fn the_command_line_prints_the_output_of_the_last_boot_alone() {
     let printed = Command::new(env!("CARGO_BIN_EXE_tombola-lab"))
         .args(["vm", "--", "sh", "-c", TRIPS_ONCE])
@@ -154,6 +162,7 @@ fn the_command_line_prints_the_output_of_the_last_boot_alone() {
 }
 
 #[test]
+#[ignore = "boots a virtual machine: make test"]
 fn a_machine_that_trips_in_every_boot_is_given_up() {
     let line = TRIPS_ONCE.replace("tombola.boot=1 ", "tombola.boot= ");
     let error = Machine::default()
@@ -165,6 +174,7 @@ fn a_machine_that_trips_in_every_boot_is_given_up() {
 }
 
 #[test]
+#[ignore = "boots a virtual machine: make test"]
 fn a_machine_runs_whether_kvm_can_be_used_or_not() {
     let machine = Machine {
         cpus: 2,
@@ -201,6 +211,7 @@ cat /proc/stat /proc/interrupts /proc/sys/kernel/random/uuid
 "#;
 
 #[test]
+#[ignore = "boots a virtual machine: make test"]
 fn measured_runs_are_identical_and_another_seed_is_another_run() {
     for cpus in [1, 2, 4] {
         let first = run(&measured(cpus, 0), SENSITIVE);
@@ -226,6 +237,7 @@ cat /proc/stat /proc/interrupts /proc/meminfo /proc/$!/schedstat
 "#;
 
 #[test]
+#[ignore = "boots a virtual machine: make test"]
 fn a_disk_leaves_nothing_to_chance() {
     let machine = Machine {
         memory_mib: 256,

@@ -23,7 +23,7 @@ for command in "tombola status" "tombola stop" "tombola trace" "ltix -u alice" "
 	refused 1 "not running" $command
 done
 refused 1 "needs root, and you are alice" as alice tombola start
-refused 2 "a time is a whole number and a unit" tombola start --quantum 5
+refused 2 "a time is a number and a unit" tombola start --quantum 5
 refused 2 "from 100µs to 100ms" tombola start --quantum 1s
 
 echo "# wrong rules"
@@ -44,7 +44,7 @@ of_alice=$!
 of_bob=$!
 until grep -q sleep /proc/$of_alice/comm && grep -q sleep /proc/$of_bob/comm; do sleep 0.1; done
 sleep 0.2
-lrenice $of_alice 150
+lrenice --owner-may-exceed $of_alice 150
 lrenice $of_bob 250
 lsetbase -u alice 700
 as alice tombola currency make build --tickets 300
@@ -113,7 +113,10 @@ refused 1 "is root's, and you are alice" as alice lrenice 1 1
 refused 2 "no user has this name" lsetbase -u nobody-of-this-name 500
 refused 2 "no user has this name" ltix -u nobody-of-this-name
 refused 1 "base tickets for bob, and you are alice" as alice lsetbase -u bob 500
-refused 1 "at most the default of 1000" as alice lsetbase -u alice 1001
+refused 1 "at most 700 and not to 0" as alice lsetbase -u alice 701
+refused 1 "at most 1000 and not to 0" as bob lsetbase -u bob 1001
+refused 1 "an administrator has set the tickets of process $of_bob (sleep)" as bob lrenice $of_bob 251
+refused 1 "administrator" as bob lrenice --owner-may-exceed $of_bob 100
 refused 127 "no-such-command" lnice no-such-command
 refused 126 "cannot run" lnice /tmp
 
@@ -253,10 +256,11 @@ start --policy lottery
 check "it is replaced" grep -q 'tombola schedules: lottery' daemon.log
 holds 100 -u alice # it was saved
 
-echo "# the kernel ejects it"
+echo "# SysRq-S"
 echo S >/proc/sysrq-trigger
 wait $daemon
-check "ejected (status $?)" grep -q 'the kernel has ended the scheduler: .*sysrq' daemon.log
+check "SysRq-S asks it to end, and is no failure" test $? -eq 0
+check "the kernel has been asked by SysRq-S" grep -q 'tombola has ended (SysRq-S)' daemon.log
 refused 1 "not running" ltix -u alice
 
 echo "# the end in order"
@@ -266,7 +270,7 @@ check "stop" test $? -eq 0
 check "stop tells the state before and after" test "$(grep -c '^schedules' answer)" -eq 2
 wait $daemon
 check "start ends well (status $?)" test "$(cat /sys/kernel/sched_ext/state)" = disabled
-check "nothing is left" test -z "$(ls -A /run/tombola)"
+check "nothing is left but what is told of the ejection" test "$(ls -A /run/tombola)" = ejection.json
 
 kill $of_alice $of_bob
 conclude

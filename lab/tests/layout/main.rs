@@ -1,5 +1,8 @@
 //! The shape of the sources: who may depend on whom, and what no file may hold.
 
+mod modules;
+
+use modules::Modules;
 use serde_json::Value;
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -7,7 +10,7 @@ use std::process::Command;
 
 /// Longest line of a source, in characters.
 const COLUMNS_MAX: usize = 130;
-/// Longest function of the shared C, in lines: what fits on a screen, and what the verifier's log is still read for.
+/// Longest function, in lines: what fits on a screen, and what the verifier's log is still read for.
 const FUNCTION_LINES_MAX: usize = 70;
 
 /// Of the project's own packages, what each may link. The lab uses commands and their JSON, the applications the library
@@ -72,6 +75,65 @@ fn dependencies_point_down() {
     }
 }
 
+/// A module may be read, and changed, with what it uses and without what uses it.
+#[test]
+fn modules_form_no_circle() {
+    let mut modules = Modules(sources(&["rs"]).into_iter().collect());
+    modules.0.retain(|name, _| name.contains("/src/"));
+    if let Some(circle) = modules.circle() {
+        panic!(
+            "move what is shared to a file of its own: {}",
+            circle.join(" uses ")
+        );
+    }
+}
+
+#[test]
+fn a_circle_of_modules_is_found() {
+    let file = |name: &str, text: &str| (format!("a/src/{name}"), text.to_string());
+    let modules = |b: &str, c: &str| {
+        let root = file("lib.rs", "mod b; mod c; pub use b::B;");
+        Modules(
+            [
+                root,
+                file("b.rs", b),
+                file("c/mod.rs", "mod d;"),
+                file("c/d.rs", c),
+            ]
+            .into(),
+        )
+    };
+    for (b, d) in [
+        ("use crate::c;", "use crate::b::B;"),
+        (
+            "use crate::c::{d::{D, E}};",
+            "fn f(b: super::super::b::B) {}",
+        ),
+        ("", "use super::D;"),
+    ] {
+        let circle = modules(b, d).circle();
+        assert_eq!(circle.is_some(), !b.is_empty(), "{circle:?}");
+    }
+    assert_eq!(
+        modules("use crate::B;", "")
+            .circle()
+            .map(|circle| circle.len()),
+        Some(3)
+    );
+    assert_eq!(
+        modules(
+            "use crate::c;",
+            "#[cfg(test)] mod tests { use crate::b::B; }"
+        )
+        .circle(),
+        None
+    );
+    assert_eq!(
+        modules("mod x { use super::Y; } use crate::c::D;", "use self::D;").circle(),
+        None
+    );
+}
+
 /// The core's headers include each other and nothing else, so they mean the same to every compiler.
 #[test]
 fn the_core_includes_nothing_but_itself() {
@@ -112,24 +174,71 @@ fn lines_are_short_and_finished() {
 }
 
 #[test]
-fn functions_of_the_shared_c_fit_on_a_screen() {
+fn functions_fit_on_a_screen() {
     let mut functions = 0;
-    for (name, text) in sources(&["c", "h"]) {
-        let mut begun = None;
-        for (number, line) in text.lines().enumerate() {
-            if line == "{" {
-                begun = Some(number);
-            } else if line == "}"
-                && let Some(begun) = begun.take()
-            {
-                functions += 1;
-                let lines = number - begun - 1;
-                assert!(
-                    lines <= FUNCTION_LINES_MAX,
-                    "{name}:{begun}: {lines} lines: draw a leaf out of it"
-                );
-            }
+    for (name, text) in sources(&["c", "h", "rs"]) {
+        let lines: Vec<&str> = text.lines().collect();
+        let lengths = match name.ends_with(".rs") {
+            true => rust_functions(&lines),
+            false => c_functions(&lines),
+        };
+        functions += lengths.len();
+        for (begun, length) in lengths {
+            assert!(
+                length <= FUNCTION_LINES_MAX,
+                "{name}:{begun}: {length} lines: draw a leaf out of it"
+            );
         }
     }
-    assert!(functions > 100, "only {functions} functions were seen");
+    assert!(functions > 2000, "only {functions} functions were seen");
+}
+
+/// The line in which each begins, and how many follow up to its last brace.
+fn c_functions(lines: &[&str]) -> Vec<(usize, usize)> {
+    let begun = (0..lines.len()).filter(|number| lines[*number] == "{");
+    begun
+        .filter_map(|number| lasts(lines, number, ""))
+        .collect()
+}
+
+/// As rustfmt lays them out.
+fn rust_functions(lines: &[&str]) -> Vec<(usize, usize)> {
+    let begun = (0..lines.len()).filter(|number| begins_function(lines[*number].trim_start()));
+    begun
+        .filter_map(|number| lasts(lines, number, &lines[number][..indent(lines[number])]))
+        .collect()
+}
+
+fn begins_function(line: &str) -> bool {
+    let before = [
+        "pub ",
+        "pub(crate) ",
+        "pub(super) ",
+        "const ",
+        "async ",
+        "unsafe ",
+        "extern \"C\" ",
+    ];
+    match before.iter().find_map(|word| line.strip_prefix(word)) {
+        Some(rest) => begins_function(rest),
+        None => line.starts_with("fn "),
+    }
+}
+
+fn indent(line: &str) -> usize {
+    line.len() - line.trim_start().len()
+}
+
+/// Nothing for what has no body.
+fn lasts(lines: &[&str], begun: usize, indented: &str) -> Option<(usize, usize)> {
+    let of_it = lines[begun..].iter();
+    let length = of_it
+        .clone()
+        .position(|line| line.strip_prefix(indented) == Some("}"))?;
+    let declared = of_it.clone().position(|line| {
+        indent(line) == indented.len() && (line.ends_with(";") || line.ends_with("{}"))
+    });
+    declared
+        .is_none_or(|declared| declared > length)
+        .then_some((begun + 1, length.saturating_sub(1)))
 }
