@@ -52,7 +52,7 @@ static __always_inline bool may_act_for(u32 uid)
 /* As kill has it: what a process with another effective uid does for somebody is not that one's. */
 static __always_inline bool may_control(struct task_struct *p)
 {
-	const struct cred *cred = p->cred, *caller = bpf_get_current_task_btf()->cred;
+	const struct cred *cred = p->real_cred, *caller = bpf_get_current_task_btf()->cred;
 	u32 uid = cred->uid.val, saved = cred->suid.val;
 
 	return caller->euid.val == uid || caller->euid.val == saved || caller->uid.val == uid || caller->uid.val == saved ||
@@ -86,9 +86,8 @@ static __always_inline s64 limit_by(u64 value, bool owner, u32 most)
 }
 
 /* Its tickets, in the lower half of the value: none sends it to limbo, any others let it come back. */
-static __always_inline s64 fund(u32 client, u64 value, bool owner, u32 most)
+static __always_inline s64 fund(u64 number, u64 value, bool owner, u32 most)
 {
-	u64 number = number_of(client);
 	s64 ret = limit_by(value, owner, most);
 
 	if (ret >= 0)
@@ -118,7 +117,7 @@ static __always_inline s64 call_base_tickets(struct tombola_call *call, struct r
 	user = user_of(uid);
 	if (!user)
 		return -ENOSPC;
-	ret = fund((u32)user, call->value, !uid, TOMBOLA_BASE_TICKETS_MAX);
+	ret = fund(user, call->value, !uid, TOMBOLA_BASE_TICKETS_MAX);
 	/* It was just going, as one of whom nothing is left. */
 	if (ret == -ESRCH)
 		return -EAGAIN;
@@ -209,18 +208,20 @@ static __always_inline s64 call_reserve(struct tombola_call *call, struct tb_que
 	return ret;
 }
 
-static __always_inline s64 move_process(struct tombola_call *call, struct tb_queue *q, u32 client)
+static __always_inline s64 move_process(struct tombola_call *call, struct tb_queue *q, u32 client, u64 number)
 {
 	u32 to = destination(q, call->currency, client);
 
-	return to ? move_running(number_of(client), number_of(to), by_caller()) : -ENOENT;
+	return to ? move_running(number, number_of(to), by_caller()) : -ENOENT;
 }
 
 static __always_inline s64 call_process(struct tombola_call *call, struct run_queue *rq, struct task_struct *p)
 {
 	u32 client = process_by(task_find(p), &rq->economy, (u32)p->tgid);
+	u64 number = number_of(client);
 
-	if (!client)
+	/* Once more: the number is its own only if it was still there when that was read. */
+	if (!client || process_by(task_find(p), &rq->economy, (u32)p->tgid) != client)
 		return -ESRCH;
 	if (call->op == TOMBOLA_GET_TICKETS || call->op == TOMBOLA_GET_WINS || call->op == TOMBOLA_GET_QUANTUM_USE)
 		return get_of_process(call, &rq->economy, client);
@@ -232,8 +233,8 @@ static __always_inline s64 call_process(struct tombola_call *call, struct run_qu
 	if (!may_control(p))
 		return -EPERM;
 	if (call->op == TOMBOLA_MOVE_PROCESS)
-		return move_process(call, &rq->economy, client);
-	return fund(client, call->value, p->cred->uid.val == caller_uid(), TOMBOLA_TICKETS_MAX);
+		return move_process(call, &rq->economy, client, number);
+	return fund(number, call->value, p->real_cred->uid.val == caller_uid(), TOMBOLA_TICKETS_MAX);
 }
 
 /* Letters, digits, '_', '.' and '-', not first; filled up with NULs, of which there is one at least. */
@@ -282,10 +283,10 @@ static __always_inline s64 make_currency(struct tombola_call *call, struct tb_qu
 	return 0;
 }
 
-static __always_inline s64 retire_currency(struct tb_queue *q, u32 client)
+static __always_inline s64 retire_currency(struct tb_queue *q, u32 client, u64 number)
 {
 	struct currency_name key = { .uid = seat_of(client)->id };
-	u64 number = number_of(client), *known;
+	u64 *known;
 	u32 frozen = tb_frozen(q, client);
 	s64 ret = step_close(number, 1);
 
@@ -317,7 +318,7 @@ static __always_inline s64 move_currency(struct tombola_call *call, struct tb_qu
 		return -ELOOP;
 	if (look_nested(to) + look_for_height(TB_LIMBO, client) > TB_NESTED_MAX)
 		return -E2BIG;
-	return move_running(number_of(client), number_of(to), seen | by_caller());
+	return move_running(call->currency, number_of(to), seen | by_caller());
 }
 
 static __always_inline s64 find_currency(struct tombola_call *call, struct tb_queue *q, const struct currency_name *key)
@@ -356,13 +357,13 @@ static __always_inline s64 call_currency(struct tombola_call *call, struct run_q
 	case TOMBOLA_FUND_CURRENCY:
 		if ((u32)call->value > TOMBOLA_TICKETS_MAX)
 			return -ERANGE;
-		return fund(client, call->value, seat_of(client)->id == caller_uid(), TOMBOLA_TICKETS_MAX);
+		return fund(call->currency, call->value, seat_of(client)->id == caller_uid(), TOMBOLA_TICKETS_MAX);
 	case TOMBOLA_MOVE_CURRENCY:
 		return move_currency(call, q, client);
 	case TOMBOLA_RESERVE:
 		return call_reserve(call, q, client);
 	default:
-		return retire_currency(q, client);
+		return retire_currency(q, client, call->currency);
 	}
 }
 

@@ -134,7 +134,8 @@ __noinline int step_retire(u64 number)
 	if (!rq)
 		return 0;
 	bpf_spin_lock(&rq->lock);
-	if (client_of(&rq->economy, number) && !tb_at(&rq->economy, client)->clients) {
+	if (client_of(&rq->economy, number) && tb_at(&rq->economy, client)->kind == TB_KIND_CURRENCY &&
+	    !tb_at(&rq->economy, client)->clients) {
 		seat_of(seat_of(client)->user)->made--;
 		free_client(&rq->economy, client);
 		nr_currencies--;

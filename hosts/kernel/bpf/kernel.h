@@ -148,7 +148,8 @@ struct task_struct {
 	int tgid;
 	struct task_struct *real_parent;
 	struct task_struct *group_leader;
-	const struct cred *cred;
+	const struct cred *real_cred; /* whose it is */
+	const struct cred *cred;      /* as whom it acts, which the kernel changes for a moment here and there */
 	struct signal_struct *signal;
 };
 
@@ -197,8 +198,11 @@ struct sched_ext_ops {
 	char name[128];
 };
 
-/* Part of sched_ext's interface: who has nobody to give way to is enqueued all the same, at its slice's end. */
-enum { SCX_OPS_ENQ_LAST = 1 << 1 };
+/*
+ * Part of sched_ext's interface: a thread that has nobody to give way to is enqueued all the same, at its slice's end; and so is one
+ * that is bound to its CPU at that moment, which otherwise goes into the CPU's own queue (6.14).
+ */
+enum { SCX_OPS_ENQ_LAST = 1 << 1, SCX_OPS_ENQ_MIGRATION_DISABLED = 1 << 4 };
 
 /* Values are the kernel's own, read from its BTF at load; the numbers here only make the enums complete. */
 enum scx_enq_flags { SCX_ENQ_WAKEUP = 1, SCX_ENQ_PREEMPT = 2 };

@@ -218,6 +218,9 @@ __noinline int step_move(u64 number, u64 to, u64 how)
 		rq->into = place_of(&rq->economy, client, to);
 		may = may_come(&rq->economy, client, rq->into, how);
 	}
+	/* It was a process's only thread when it was looked up, and is one of several now. */
+	if (tb_at(&rq->economy, tb_at(&rq->economy, client)->parent)->kind == TB_KIND_PROCESS)
+		may = -EAGAIN;
 	from = tb_at(&rq->economy, client)->parent;
 	if (may == 1 && from != rq->into) {
 		if (tb_at(&rq->economy, rq->into)->kind == TB_KIND_PROCESS)
@@ -255,6 +258,8 @@ __noinline int step_fund(u64 number, u32 tickets, u32 limit, u64 how)
 	bpf_spin_lock(&rq->lock);
 	if (client_of(&rq->economy, number) && !(seat_of(client)->closed && tb_at(&rq->economy, client)->kind == TB_KIND_USER))
 		ret = how & BY_OWNER && tickets > most(&rq->economy, client) ? -EPERM : 0;
+	if (how & BY_OWNER && tb_at(&rq->economy, tb_at(&rq->economy, client)->parent)->kind == TB_KIND_PROCESS)
+		ret = -EAGAIN; /* as in step_move */
 	if (!ret) {
 		if (limit != SAME_LIMIT)
 			seat_of(client)->limit = (u16)limit;
@@ -374,7 +379,7 @@ __noinline int step_close(u64 number, u32 closed)
 	if (!rq)
 		return ret;
 	bpf_spin_lock(&rq->lock);
-	if (client_of(&rq->economy, number)) {
+	if (client_of(&rq->economy, number) && tb_at(&rq->economy, (u32)number)->kind == TB_KIND_CURRENCY) {
 		seat_of((u32)number)->closed = (u8)closed;
 		structure++;
 		ret = 0;

@@ -13,7 +13,7 @@
 
 static __always_inline u32 uid_of(struct task_struct *p)
 {
-	const struct cred *cred = p->cred;
+	const struct cred *cred = p->real_cred;
 
 	return cred ? cred->uid.val : 0;
 }
@@ -28,7 +28,8 @@ __noinline u64 step_new_process(u32 leaf, u32 tgid)
 	if (!rq)
 		return 0;
 	bpf_spin_lock(&rq->lock);
-	made = new_client(&rq->economy, TB_KIND_PROCESS, TB_LIMBO, TB_TICKETS_DEFAULT, user, tgid, tgid);
+	made = may_own(&rq->economy, user) ?
+		new_client(&rq->economy, TB_KIND_PROCESS, TB_LIMBO, TB_TICKETS_DEFAULT, user, tgid, tgid) : TB_NONE;
 	if (made)
 		number = number_of(made);
 	bpf_spin_unlock(&rq->lock);
@@ -140,7 +141,7 @@ static __always_inline u32 forked(struct task_struct *p, struct task *forker)
 static __always_inline u32 found(struct task_struct *p)
 {
 	struct task_struct *leader = p->group_leader;
-	const struct cred *cred = p->cred;
+	const struct cred *cred = p->real_cred;
 	u32 process = TB_NONE;
 
 	if (!cred)
@@ -218,7 +219,7 @@ __noinline int step_change_user(u32 leaf, u64 number)
 static __always_inline void rehome(struct task_struct *p, struct task *t)
 {
 	struct run_queue *rq = queue_of(t->queue);
-	const struct cred *cred = p->cred;
+	const struct cred *cred = p->real_cred;
 	u32 uid = uid_of(p);
 	u64 user, process;
 	int same;

@@ -87,6 +87,11 @@ static int slice_timer_fired(void *map, u32 *key, struct slice_timer *value)
 		scx_bpf_kick_cpu((s32)*key, SCX_KICK_PREEMPT);
 	else
 		next = c->end_ns - now;
+	/* It was for one turn that is shorter than a tick. */
+	if (tombola_config.tick_slices) {
+		c->armed = 0;
+		return 0;
+	}
 	c->timer_ns = now + next;
 	bpf_timer_start(&value->timer, next, BPF_F_TIMER_CPU_PIN);
 	return 0;

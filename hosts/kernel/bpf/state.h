@@ -26,7 +26,7 @@
 
 /* Nobody waits: look again after this long. */
 #define SLICE_ALONE_NS 20000000ull
-/* A slice out of turn, for one that has waited longer than config.patience_ns, or is frozen and may hold a lock of the kernel's. */
+/* A slice out of turn, for one that has waited longer than config.patience_ns, or is frozen in a system call. */
 #define SLICE_OVERDUE_NS 250000ull
 /* The same for who is frozen; with what it takes to switch to it and away again that is less than 1 ms in 40 s. */
 #define SLICE_FROZEN_NS 20000ull

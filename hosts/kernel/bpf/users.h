@@ -57,7 +57,7 @@ static __noinline u32 payer_of(const struct cred *cred)
 	if (uid && ns) {
 		if (ns->owner.val)
 			uid = ns->owner.val;
-		else if (ns->uid_map.nr_extents && ns->uid_map.nr_extents <= 5)
+		else if (ns->uid_map.nr_extents && ns->uid_map.nr_extents <= 5 && ns->uid_map.extent[0].lower_first)
 			uid = ns->uid_map.extent[0].lower_first;
 	}
 	return owner_of(uid);
