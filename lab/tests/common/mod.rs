@@ -14,7 +14,7 @@ pub fn nothing_is_left(tombola: &Value) {
         for process in user["processes"].as_array().expect("processes are a list") {
             let name = process["name"].as_str().expect("a name");
             assert!(
-                ["init", "sh", "tombola"].contains(&name),
+                ["run", "sh", "tombola"].contains(&name),
                 "process {} ({name}) is gone and has tickets: {tombola}",
                 process["pid"]
             );
