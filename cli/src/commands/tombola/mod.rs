@@ -81,8 +81,8 @@ enum Config {
 ///
 /// Stays in the foreground, prints a line when scheduling has begun, and tells systemd (Type=notify). All threads except
 /// real-time, deadline and the kernel's own are scheduled by tickets from then on; each user begins with 1000 base tickets if the
-/// rules don't say otherwise, or with what was set with lsetbase last; each process with 100. SIGHUP and `tombola reload` have the
-/// rules read again. The exit status is 1 if there is something wrong with the rules, or the kernel ejected the scheduler.
+/// rules don't say otherwise, or with what was set with lsetbase last; each process with 100. SIGHUP and `tombola reload` have
+/// the rules read again. The exit status is 1 if there is something wrong with the rules, or the kernel ejected the scheduler.
 #[derive(clap::Args)]
 struct Start {
     /// stride: shares are exact within about a quantum. lottery: each decision is drawn
