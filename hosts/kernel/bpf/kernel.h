@@ -199,8 +199,8 @@ struct sched_ext_ops {
 };
 
 /*
- * Part of sched_ext's interface: a thread that has nobody to give way to is enqueued all the same, at its slice's end; and so is one
- * that is bound to its CPU at that moment, which otherwise goes into the CPU's own queue (6.14).
+ * Part of sched_ext's interface: a thread that has nobody to give way to is enqueued all the same, at its slice's end; and so is
+ * one that is bound to its CPU at that moment, which otherwise goes into the CPU's own queue (6.14).
  */
 enum { SCX_OPS_ENQ_LAST = 1 << 1, SCX_OPS_ENQ_MIGRATION_DISABLED = 1 << 4 };
 

@@ -441,7 +441,7 @@ struct sched_ext_ops tombola_ops = {
 	.cpu_offline = (void *)tombola_cpu_offline,
 	.init = (void *)tombola_init,
 	.exit = (void *)tombola_exit_op,
-	/* A frozen thread does not go on because nobody else wants to, nor one that is in a filter (seccomp) at each slice's end. */
+	/* A frozen thread does not go on because nobody else wants to, nor one in a seccomp filter when its slice ends. */
 	.flags = SCX_OPS_ENQ_LAST | SCX_OPS_ENQ_MIGRATION_DISABLED,
 	.timeout_ms = 30000,
 	.name = "tombola",
