@@ -40,10 +40,6 @@ const WARM_UP_S: f64 = 2.0;
 const SECONDS: f64 = 20.0;
 const ERROR_MAX: f64 = 0.01;
 const ERROR_MAX_S: f64 = 0.003;
-/// The kernel's watchdog has no sense of shares, so a thread that has waited for 5 s has a slice of 250 us out of turn:
-/// patience_ns and SLICE_OVERDUE_NS in hosts/kernel/bpf/state.h.
-const PATIENCE_S: f64 = 5.0;
-const SLICE_OVERDUE_S: f64 = 0.000_25;
 /// The probability that chance takes a normal variable further than 3.5 standard errors, to one side.
 const TAIL: f64 = 0.000_232_6;
 /// As many accounts of a lottery may be further off as chance explains in nine of ten runs: none of two hundred.
@@ -145,13 +141,7 @@ impl Account {
             let off = ERROR_MAX_S.max(ERROR_MAX * self.due_s);
             (self.due_s - off, self.due_s + off)
         };
-        let turns = (SECONDS / PATIENCE_S).floor() + 1.0;
-        let guard_s = f64::from(self.threads) * turns * SLICE_OVERDUE_S;
-        least..=if self.due_s < guard_s {
-            most.max(guard_s)
-        } else {
-            most
-        }
+        least..=most
     }
 }
 
@@ -359,18 +349,6 @@ fn shares_within_the_bar_pass_and_others_are_named() {
     assert!(off(&wrong, LOTTERY).is_empty());
     let cheated = accounts(&small(), 2, &[20.0, 14.7, 5.3]);
     assert!(off(&cheated, LOTTERY)[0].contains("process 1.1"));
-}
-
-#[test]
-fn a_process_due_less_than_the_guard_gives_may_receive_that() {
-    let poor = |received_s| Account {
-        threads: 4,
-        due_s: 0.0001,
-        received_s,
-        ..account("process".into())
-    };
-    assert!(off(&[poor(0.005)], STRIDE).is_empty());
-    assert_eq!(off(&[poor(0.0051)], STRIDE).len(), 1);
 }
 
 #[test]

@@ -140,6 +140,21 @@ static __always_inline u32 process_by(struct task *t, struct tb_queue *q, u32 tg
 	return known ? *known : TB_NONE;
 }
 
+/* Who else but the owner may see what is in a currency? */
+static __noinline bool is_visible(struct tb_queue *q, u32 i)
+{
+	if (may_nice())
+		return true;
+	tb_loop(TB_DEPTH) {
+		if (!i)
+			break;
+		if (tb_at(q, i)->kind == TB_KIND_CURRENCY && seat_of(i)->id != caller_uid())
+			break;
+		i = is_away(q, i) ? home_of(q, i) : tb_at(q, i)->parent;
+	}
+	return !i;
+}
+
 static __always_inline s64 get_of_process(struct tombola_call *call, struct tb_queue *q, u32 client)
 {
 	struct seat *seat = seat_of(client);
@@ -224,7 +239,7 @@ static __always_inline s64 call_process(struct tombola_call *call, struct run_qu
 	if (!client || process_by(task_find(p), &rq->economy, (u32)p->tgid) != client)
 		return -ESRCH;
 	if (call->op == TOMBOLA_GET_TICKETS || call->op == TOMBOLA_GET_WINS || call->op == TOMBOLA_GET_QUANTUM_USE)
-		return get_of_process(call, &rq->economy, client);
+		return is_visible(&rq->economy, client) ? get_of_process(call, &rq->economy, client) : -EPERM;
 	if (call->op == TOMBOLA_RESERVE)
 		return call_reserve(call, &rq->economy, client);
 	/* The first process must not wait for anybody: without it nobody comes to an end. */
@@ -482,21 +497,6 @@ int tombola_call(struct tombola_call *call)
 	if (p)
 		bpf_task_release(p);
 	return (int)ret;
-}
-
-/* Who else but the owner may see what is in a currency? */
-static __noinline bool is_visible(struct tb_queue *q, u32 i)
-{
-	if (may_nice())
-		return true;
-	tb_loop(TB_DEPTH) {
-		if (!i)
-			break;
-		if (tb_at(q, i)->kind == TB_KIND_CURRENCY && seat_of(i)->id != caller_uid())
-			break;
-		i = tb_at(q, i)->parent;
-	}
-	return !i;
 }
 
 /* So many clients one call looks at: nobody has the CPU meanwhile, and there may be many that the caller may not see. */

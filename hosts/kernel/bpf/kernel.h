@@ -151,6 +151,7 @@ struct task_struct {
 	const struct cred *real_cred; /* whose it is */
 	const struct cred *cred;      /* as whom it acts, which the kernel changes for a moment here and there */
 	struct signal_struct *signal;
+	int exit_state;
 };
 
 struct scx_init_task_args {
@@ -200,9 +201,9 @@ struct sched_ext_ops {
 
 /*
  * Part of sched_ext's interface: a thread that has nobody to give way to is enqueued all the same, at its slice's end; and so is
- * one that is bound to its CPU at that moment, which otherwise goes into the CPU's own queue (6.14).
+ * one that exits, and one that is bound to its CPU at that moment (6.14), which otherwise go into the CPU's own queue.
  */
-enum { SCX_OPS_ENQ_LAST = 1 << 1, SCX_OPS_ENQ_MIGRATION_DISABLED = 1 << 4 };
+enum { SCX_OPS_ENQ_LAST = 1 << 1, SCX_OPS_ENQ_EXITING = 1 << 2, SCX_OPS_ENQ_MIGRATION_DISABLED = 1 << 4 };
 
 /* Values are the kernel's own, read from its BTF at load; the numbers here only make the enums complete. */
 enum scx_enq_flags { SCX_ENQ_WAKEUP = 1, SCX_ENQ_PREEMPT = 2 };

@@ -78,8 +78,11 @@ void BPF_STRUCT_OPS(tombola_enqueue, struct task_struct *p, u64 enq_flags)
 	bool here;
 	struct cpu *c = cpu_of(cpu);
 
-	if (!t->client) {
-		/* The kernel's own threads wait for nobody; one that burns CPU time takes turns at its slices' ends. */
+	if (!t->client || p->exit_state) {
+		/*
+		 * The kernel's own threads wait for nobody; one that burns CPU time takes turns at its slices' ends. A thread
+		 * that has nothing left to do but to end may have lost its number, by which it would be found again.
+		 */
 		scx_bpf_dsq_insert(p, TB_DSQ_LOCAL, tombola_config.rules.quantum_ns,
 			   enq_flags | (enq_flags & SCX_ENQ_WAKEUP ? SCX_ENQ_PREEMPT : 0));
 		return;
@@ -212,8 +215,10 @@ void BPF_STRUCT_OPS(tombola_dispatch, s32 cpu, struct task_struct *prev)
 	if (!winner)
 		return;
 	waiting = rq->economy.waiting + (held && winner != held);
-	if (drawn & DRAW_OVERDUE)
-		slice_ns = drawn & DRAW_FROZEN ? SLICE_FROZEN_NS : SLICE_OVERDUE_NS;
+	if (drawn & DRAW_URGENT)
+		slice_ns = SLICE_URGENT_NS;
+	else if (drawn & DRAW_OVERDUE)
+		slice_ns = SLICE_OVERDUE_NS;
 	else
 		slice_ns = slice_for(&rq->economy, winner, waiting);
 	settle_bill(0, winner, precharge_ns(slice_ns));
@@ -222,7 +227,7 @@ void BPF_STRUCT_OPS(tombola_dispatch, s32 cpu, struct task_struct *prev)
 	if (winner == held && prev) {
 		keep(cpu, prev, &rq->economy, now, slice_ns);
 	} else {
-		count(drawn & DRAW_OVERDUE ? TOMBOLA_COUNT_OVERDUE : TOMBOLA_COUNT_DRAWS);
+		count(drawn >> 32 ? TOMBOLA_COUNT_OVERDUE : TOMBOLA_COUNT_DRAWS);
 		hand_over(winner, cpu, slice_ns, inactive);
 	}
 }
@@ -274,8 +279,8 @@ void BPF_STRUCT_OPS(tombola_running, struct task_struct *p)
 	if (p->scx.slice > tombola_config.rules.quantum_ns && (c->next || rq->economy.waiting))
 		task_set_slice(p, tombola_config.rules.quantum_ns);
 	/* It was frozen after it was drawn. */
-	if (p->scx.slice > SLICE_OVERDUE_NS && tb_frozen(&rq->economy, t->client))
-		task_set_slice(p, SLICE_FROZEN_NS);
+	if (p->scx.slice > SLICE_URGENT_NS && tb_frozen(&rq->economy, t->client))
+		task_set_slice(p, SLICE_OVERDUE_NS);
 	t->slice_ns = p->scx.slice;
 	/* Who was not drawn was not charged in advance. It need not be where nobody waits. */
 	if (rq->economy.waiting)
@@ -292,6 +297,7 @@ void BPF_STRUCT_OPS(tombola_stopping, struct task_struct *p, bool runnable)
 	struct task *t = task_of(p);
 	struct task_struct *parent;
 	struct run_queue *rq;
+	struct seat *seat;
 
 	if (!t->client || !(rq = queue_of(t->queue)))
 		return;
@@ -300,8 +306,13 @@ void BPF_STRUCT_OPS(tombola_stopping, struct task_struct *p, bool runnable)
 		settle_bill(t->queue, t->client, 0);
 	else
 		step_leave(t->queue, t->client);
-	if (tb_frozen(&rq->economy, t->client))
-		seat_of(t->client)->border_ns = runnable && is_interrupted(p) ? t->exec_ns : 0;
+	seat = seat_of(t->client);
+	if (tb_frozen(&rq->economy, t->client)) {
+		seat->border_ns = runnable && is_interrupted(p) ? t->exec_ns : 0;
+		seat->frozen_ns += t->sliced_ns;
+	} else {
+		seat->frozen_ns = 0;
+	}
 	/* Not before: what is frozen at this moment is charged by one of the two. */
 	c->leaf = TB_NONE;
 	if (t->sliced_ns) {
@@ -441,8 +452,8 @@ struct sched_ext_ops tombola_ops = {
 	.cpu_offline = (void *)tombola_cpu_offline,
 	.init = (void *)tombola_init,
 	.exit = (void *)tombola_exit_op,
-	/* A frozen thread does not go on because nobody else wants to, nor one in a seccomp filter when its slice ends. */
-	.flags = SCX_OPS_ENQ_LAST | SCX_OPS_ENQ_MIGRATION_DISABLED,
+	/* Nobody goes on when its slice ends but who is drawn: not the last one, one in a seccomp filter, or one that exits. */
+	.flags = SCX_OPS_ENQ_LAST | SCX_OPS_ENQ_EXITING | SCX_OPS_ENQ_MIGRATION_DISABLED,
 	.timeout_ms = 30000,
 	.name = "tombola",
 };

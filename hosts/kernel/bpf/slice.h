@@ -30,41 +30,41 @@ struct {
 #define TIMER_SLACK_NS 50000ull
 
 /*
- * Who holds few tickets beside its neighbours runs less at a time, and so the more often. Between 20 tickets and 6000 of
- * others a quantum of 1 ms comes three times a second, and whether one came just now or comes just then is 1 % of what is due
- * in 30 s; a quarter of it makes that 8 s. Beyond a quarter, switches would cost more than they bring.
+ * How long a thread may run. Who holds few tickets beside its neighbours runs less at a time, and so the more often. Between 20
+ * tickets and 6000 of others a quantum of 1 ms comes three times a second, and whether one came just now or comes just then is
+ * 1 % of what is due in 30 s; a quarter of it makes that 8 s. Beyond a quarter, switches would cost more than they bring. Of
+ * many, each runs less at a time, so that all have a turn within ROUND_NS; how many there are is counted in the thread's own
+ * currencies only, for other users are not to have shorter slices because one has many threads.
  *
  * Read without the lock: an account that changes meanwhile makes one slice longer or shorter, and what is used is charged.
  */
-static __noinline u32 slice_halvings(struct tb_queue *q, u32 leaf)
+static __noinline u64 slice_for(struct tb_queue *q, u32 leaf, u32 waiting)
 {
+	u64 slice_ns = tombola_config.rules.quantum_ns, turns = 1;
 	u32 halvings = 0;
 
+	if (!waiting)
+		return slice_ns > SLICE_ALONE_NS ? slice_ns : SLICE_ALONE_NS;
 	tb_loop(TB_DEPTH) {
 		struct tb_client *c = tb_at(q, leaf), *p = tb_at(q, c->parent);
 		u64 beside_mean = (u64)c->tickets * p->active;
 
-		if (!c->parent || halvings == SLICE_HALVINGS_MAX)
+		if (!c->parent)
 			break;
-		if (c->kind == TB_KIND_RESERVATION)
-			return halvings + tb_halvings(c);
-		if (beside_mean * 2 <= p->weight)
+		if (c->kind == TB_KIND_RESERVATION) {
+			halvings += tb_halvings(c);
+			break;
+		}
+		if (turns < ROUND_NS / SLICE_MIN_NS)
+			turns *= p->active;
+		if (halvings < SLICE_HALVINGS_MAX && beside_mean * 2 <= p->weight)
 			halvings = beside_mean * 4 <= p->weight ? 2 : 1;
 		leaf = c->parent;
 	}
-	return halvings;
-}
-
-static __always_inline u64 slice_for(struct tb_queue *q, u32 leaf, u32 waiting)
-{
-	u64 slice_ns = tombola_config.rules.quantum_ns;
-
-	if (!waiting)
-		return slice_ns > SLICE_ALONE_NS ? slice_ns : SLICE_ALONE_NS;
-	if (waiting * slice_ns > ROUND_NS)
-		slice_ns = ROUND_NS / waiting;
+	if (turns * slice_ns > ROUND_NS)
+		slice_ns = ROUND_NS / turns;
 	if (!tombola_config.rules.lottery)
-		slice_ns >>= slice_halvings(q, leaf);
+		slice_ns >>= halvings;
 	return slice_ns < SLICE_MIN_NS ? SLICE_MIN_NS : slice_ns;
 }
 
@@ -117,7 +117,7 @@ static __always_inline void slice_timer_wind(s32 cpu, struct cpu *c, u64 now)
 	struct slice_timer *timer;
 	u64 left_ns = c->end_ns - now;
 
-	if ((tombola_config.tick_slices && left_ns > SLICE_OVERDUE_NS) ||
+	if ((tombola_config.tick_slices && left_ns > SLICE_URGENT_NS) ||
 	    (c->armed && (s64)(c->end_ns + TIMER_SLACK_NS - c->timer_ns) >= 0))
 		return;
 	timer = bpf_map_lookup_elem(&slice_timers, &key);

@@ -26,15 +26,22 @@
 
 /* Nobody waits: look again after this long. */
 #define SLICE_ALONE_NS 20000000ull
-/* A slice out of turn, for one that has waited longer than config.patience_ns, or is frozen in a system call. */
-#define SLICE_OVERDUE_NS 250000ull
-/* The same for who is frozen; with what it takes to switch to it and away again that is less than 1 ms in 40 s. */
-#define SLICE_FROZEN_NS 20000ull
-/* Turns of these kinds, and the switches to them, have one part in so many of a CPU that others want. */
+/*
+ * Slices out of turn. For one that has waited longer than config.patience_ns, frozen or not: with what it takes to switch to it and
+ * away again less than 1 ms in 40 s. And for one that is frozen in a system call.
+ */
+#define SLICE_OVERDUE_NS 20000ull
+#define SLICE_URGENT_NS 250000ull
+/* Such turns, and the switches to them, have one part in so many of a CPU that others want. */
 #define OVERDUE_PART 100
 #define URGENT_PART 30
-#define NR_URGENT 64
-/* All who wait get a slice within this time, however many they are. */
+/* The same when the oldest has waited for four times config.patience_ns: the kernel's watchdog waits for six times that. */
+#define LATE_PART 5
+/* Threads that are frozen in system calls and have turns for that, together and of one user, and how long one has them. */
+#define NR_URGENT 512
+#define NR_URGENT_OF_USER 32
+#define URGENT_MOST_NS 1000000000ull
+/* Each of a user's threads gets a slice in so much of the user's time, however many they are. */
 #define ROUND_NS 2000000000ull
 /* How often a slice is halved for who has few tickets. */
 #define SLICE_HALVINGS_MAX 2
@@ -72,8 +79,11 @@ struct run_queue {
 	volatile u64 meeting; /* where it and who has the CPU meet (tb_meet) */
 	volatile u32 into;    /* the same of a move: the currency that it leads into */
 	volatile u64 drawn;   /* and of a draw: who has won */
-	/* Numbers of leaves that wait in limbo and may hold something of the kernel's, from the first to before the last. */
-	u64 urgent[NR_URGENT];
+	/* Clients that wait in limbo and may hold something of the kernel's, from the first to before the last. */
+	struct urgent {
+		u64 number;
+		u32 user; /* its user's client, when it came */
+	} urgent[NR_URGENT];
 	u32 urgent_first;
 	u32 urgent_last;
 	struct tb_queue economy;
@@ -100,9 +110,11 @@ struct seat {
 	u32 user;    /* the client of the user that it belongs to; that one outlives it */
 	u32 owned;   /* of a user: clients that belong to it */
 	u32 made;    /* of a user: currencies */
+	u32 urgent;  /* of a user: entries of run_queue.urgent */
 	u32 child;   /* the client that it forked last, */
 	u32 child_tid; /* and whose that was */
 	u64 border_ns; /* of a frozen leaf: its CPU time when seen at the border to user mode, holding nothing of the kernel's */
+	u64 frozen_ns; /* of a leaf: CPU time that it has had since it was frozen */
 	u64 home;    /* of one in limbo or with a reservation: number of the currency that it comes from */
 	u16 limit;   /* the most tickets that its owner may give it, as an administrator said; or TOMBOLA_NO_LIMIT */
 	u8 frozen;   /* it has no tickets, and belongs into limbo */
@@ -187,9 +199,10 @@ struct cpu {
 	u64 since_ns;   /* since when, or since the last settlement */
 	u64 end_ns;     /* when the slice is to end */
 	u64 timer_ns;   /* when the timer will fire */
-	u64 overdue_ns; /* when one out of turn may have the CPU again, if others want it */
-	u64 turn_ns;    /* since when one has it; 0: none */
-	u32 urgent;     /* the last of these turns was an urgent one's */
+	u64 turn_ns;    /* since when one has it out of turn; 0: none */
+	u64 turn_end_ns; /* when the last one had had it, */
+	u64 turn_took_ns; /* for how long, */
+	u32 urgent;     /* and whether it was an urgent one's turn */
 } __attribute__((aligned(64)));
 
 struct cpu cpus[NR_CPUS];

@@ -105,14 +105,16 @@ static __always_inline void settle_bill(u32 queue, u32 leaf, u64 next_ns)
 		step_settle(queue, leaf, next_ns);
 }
 
-/* A draw out of turn; the turn is a short one, for one that is frozen and was seen at the border to user mode. */
+/* A draw out of turn, of one that has waited too long or of one that is frozen in a system call. */
 #define DRAW_OVERDUE (1ull << 32)
-#define DRAW_FROZEN (1ull << 33)
+#define DRAW_URGENT (1ull << 33)
 
-/* Was a frozen thread seen at the border to user mode when it ran last? Then it holds nothing of the kernel's. */
-static __always_inline bool is_at_border(u32 leaf)
+/* A frozen thread that is seen at the border to user mode holds nothing of the kernel's. One that never is has had its time. */
+static __always_inline bool is_done(u32 leaf)
 {
-	return seat_of(leaf)->border_ns && seat_of(leaf)->border_ns == task_at(leaf)->exec_ns;
+	struct seat *seat = seat_of(leaf);
+
+	return (seat->border_ns && seat->border_ns == task_at(leaf)->exec_ns) || seat->frozen_ns > URGENT_MOST_NS;
 }
 
 /*
@@ -122,10 +124,15 @@ static __always_inline bool is_at_border(u32 leaf)
  */
 static __always_inline void wait_urgently(struct run_queue *rq, u32 client)
 {
-	if (is_at_border(client) || rq->urgent_last - rq->urgent_first >= NR_URGENT)
+	struct urgent *urgent = &rq->urgent[rq->urgent_last & (NR_URGENT - 1)];
+	u32 user = seat_of(client)->user;
+
+	if (is_done(client) || rq->urgent_last - rq->urgent_first >= NR_URGENT || seat_of(user)->urgent >= NR_URGENT_OF_USER)
 		return;
-	rq->urgent[rq->urgent_last & (NR_URGENT - 1)] = number_of(client);
+	urgent->number = number_of(client);
+	urgent->user = user;
 	rq->urgent_last++;
+	seat_of(user)->urgent++;
 }
 
 /* Of the leaves that wait in a client, or the client itself: whose turn it is on a CPU of `mask`. */
@@ -144,17 +151,18 @@ static __noinline u32 first_in(struct tb_queue *q, u32 client, u64 mask)
 /* The first of them that may have a CPU of `mask`. A currency goes to the end, until all in it were seen at the border. */
 static __noinline u32 next_urgent(struct run_queue *rq, u64 mask)
 {
-	u64 number = rq->urgent[rq->urgent_first & (NR_URGENT - 1)];
+	struct urgent *first = &rq->urgent[rq->urgent_first & (NR_URGENT - 1)];
 	struct tb_queue *q = &rq->economy;
-	u32 client = client_of(q, number), leaf;
+	u32 client = client_of(q, first->number), leaf;
 
 	if (rq->urgent_first == rq->urgent_last)
 		return TB_NONE;
 	rq->urgent_first++;
+	seat_of(first->user)->urgent--;
 	if (!tb_frozen(q, client))
 		return TB_NONE;
 	leaf = first_in(q, client, mask);
-	if (is_at_border(leaf))
+	if (is_done(leaf))
 		return TB_NONE;
 	if (leaf != client && tb_at(q, client)->state & TB_QUEUED)
 		wait_urgently(rq, client);
@@ -163,29 +171,29 @@ static __noinline u32 next_urgent(struct run_queue *rq, u64 mask)
 
 /*
  * Who is to have the CPU although it is not its turn. All such together have a small part of a CPU that others want, however
- * many a user makes of them; but for those for which it would become too late (the watchdog waits for 30 s).
+ * many a user makes of them; a larger one when it would become too late for the oldest.
  */
 static __noinline u64 out_of_turn(struct run_queue *rq, struct cpu *c, u64 now, u64 mask, bool wanted)
 {
 	struct tb_queue *q = &rq->economy;
 	u32 overdue = tb_overdue(q, now, tombola_config.patience_ns, mask), urgent = TB_NONE;
-	u64 since = tb_at(q, overdue)->since;
+	u64 part = c->urgent ? URGENT_PART : OVERDUE_PART;
 
+	if (overdue && (s64)(now - tb_at(q, overdue)->since - 4 * tombola_config.patience_ns) >= 0)
+		part = LATE_PART;
 	if (c->turn_ns) {
-		c->overdue_ns = now + (now - c->turn_ns) * (c->urgent ? URGENT_PART : OVERDUE_PART);
+		c->turn_took_ns = now - c->turn_ns;
+		c->turn_end_ns = now;
 		c->turn_ns = 0;
 	}
-	if (wanted && (s64)(now - c->overdue_ns) < 0 &&
-	    (!overdue || (s64)(now - since - 4 * tombola_config.patience_ns) < 0))
+	if (wanted && now - c->turn_end_ns < c->turn_took_ns * part)
 		return TB_NONE;
 	if (!overdue || !c->urgent)
 		urgent = next_urgent(rq, mask);
 	c->urgent = !!urgent;
 	if (urgent)
-		return urgent | DRAW_OVERDUE;
-	if (!overdue)
-		return TB_NONE;
-	return overdue | DRAW_OVERDUE | (tb_frozen(q, overdue) ? DRAW_FROZEN : 0);
+		return urgent | DRAW_URGENT;
+	return overdue ? overdue | DRAW_OVERDUE : TB_NONE;
 }
 
 /*

@@ -110,8 +110,8 @@ __noinline int step_close_user(u32 client)
 		return 0;
 	bpf_spin_lock(&rq->lock);
 	c = tb_at(&rq->economy, client);
-	idle = c->kind == TB_KIND_USER && !seat->owned && !c->clients && seat->id && c->parent == TB_BEST_EFFORT &&
-	       c->tickets == default_base && seat->limit == TOMBOLA_NO_LIMIT;
+	idle = c->kind == TB_KIND_USER && !seat->owned && !seat->urgent && !c->clients && seat->id &&
+	       c->parent == TB_BEST_EFFORT && c->tickets == default_base && seat->limit == TOMBOLA_NO_LIMIT;
 	closed = idle && seat->empty;
 	seat->empty = (u8)idle;
 	seat->closed |= (u8)closed;
