@@ -27,8 +27,8 @@
 /* Nobody waits: look again after this long. */
 #define SLICE_ALONE_NS 20000000ull
 /*
- * Slices out of turn. For one that has waited longer than config.patience_ns, frozen or not: with what it takes to switch to it and
- * away again less than 1 ms in 40 s. And for one that is frozen in a system call.
+ * Slices out of turn. For one that has waited longer than config.patience_ns, frozen or not: with what it takes to switch to it
+ * and away again less than 1 ms in 40 s. And for one that is frozen in a system call.
  */
 #define SLICE_OVERDUE_NS 20000ull
 #define SLICE_URGENT_NS 250000ull
