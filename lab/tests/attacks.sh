@@ -1,5 +1,6 @@
 # Runs in the guest; attacks.rs judges. For each attack: CASE NAME, then the JSON of `tombola status` on one line, of a window
-# of ten seconds in which it went on; HAS NAME USER USED ELAPSED, in ns. WRONG NAME: WORDS, where something was not refused that must be, or the other way round.
+# of ten seconds in which it went on; or HAS NAME USER USED ELAPSED, in ns. WRONG NAME: WORDS, where something was not refused
+# that must be, or the other way round.
 #
 # attacks.sh SET...: the attacks of these sets
 
