@@ -11,7 +11,7 @@ all: build manuals
 help:
 	@echo 'make demo    three users with 3:2:1 tickets on a real kernel, in a virtual machine'
 	@echo 'make test    every test, those on the real kernel too'
-	@echo 'make robust  ten minutes of turmoil, ten thousand steps of random economies, a hundred restarts; and the shares'
+	@echo 'make robust  ten minutes of stress, ten thousand steps of random economies, a hundred restarts; and the shares'
 	@echo '             of 80 economies on 2 to 7 CPUs, 22 s of each'
 	@echo 'make lab-NAME  an experiment; target/release/tombola-lab --list says which there are'
 	@echo 'make         the programs, in target/release, and their manual pages and completions, in target/manuals'

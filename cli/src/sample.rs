@@ -12,7 +12,7 @@ pub enum Under {
     BestEffort,
     Reservation,
     /// Nobody: it, or the user or currency that it is in, is frozen.
-    Limbo,
+    Frozen,
 }
 
 pub fn is_process(node: &Node, parent_kind: Option<u32>) -> bool {
@@ -61,7 +61,7 @@ impl Sample {
             under.push(match node.kind {
                 kind::BEST_EFFORT => Under::BestEffort,
                 kind::RESERVATION => Under::Reservation,
-                kind::LIMBO => Under::Limbo,
+                kind::FROZEN => Under::Frozen,
                 _ => above,
             });
         }
@@ -111,7 +111,7 @@ pub(crate) mod tests {
         vec![
             node(1, 0, kind::BASE, 1),
             node(2, 1, kind::BEST_EFFORT, 2_500),
-            node(3, 0, kind::LIMBO, 1),
+            node(3, 0, kind::FROZEN, 1),
             node(4, 2, kind::USER, 1_000),
         ]
     }

@@ -39,7 +39,7 @@ fn entitled(sample: &Sample, cpus: u32, sees_all: bool) -> Vec<f64> {
             Claim {
                 parent: sample.parent[place],
                 tickets: f64::from(node.tickets.max(1)),
-                wants: f64::from(u8::from(is_ready && sample.under[place] != Under::Limbo)),
+                wants: f64::from(u8::from(is_ready && sample.under[place] != Under::Frozen)),
             }
         })
         .collect();
@@ -66,7 +66,7 @@ fn hidden(sample: &Sample) -> Vec<Claim> {
         .enumerate()
         .filter(|(place, node)| {
             [kind::USER, kind::RESERVATION].contains(&node.kind)
-                && sample.under[*place] != Under::Limbo
+                && sample.under[*place] != Under::Frozen
                 && node.clients > seen[*place].0
         })
         .map(|(place, node)| Claim {
@@ -80,40 +80,40 @@ fn hidden(sample: &Sample) -> Vec<Claim> {
 // In base tickets. A user's are its own; what an active client has is its part of what its currency has; and best effort's part
 // of the machine, which is all active users' base tickets together, says what a reservation's would be.
 fn worth(sample: &Sample) -> Vec<Option<f64>> {
-    let stir = Stir::without_us(sample);
+    let counts = ActiveCounts::without_us(sample);
     let mut worth: Vec<Option<f64>> = Vec::new();
     let best_effort = (0..sample.nodes.len())
         .find(|place| sample.nodes[*place].kind == kind::BEST_EFFORT)
-        .filter(|place| stir.weight[*place] > 0)
-        .map(|place| stir.weight[place] as f64 / f64::from(sample.nodes[place].tickets.max(1)));
+        .filter(|place| counts.weight[*place] > 0)
+        .map(|place| counts.weight[place] as f64 / f64::from(sample.nodes[place].tickets.max(1)));
     for (place, node) in sample.nodes.iter().enumerate() {
         let tickets = f64::from(node.tickets);
-        let is_active = stir.active[place] && sample.under[place] != Under::Limbo;
+        let is_active = counts.active[place] && sample.under[place] != Under::Frozen;
         worth.push(match node.kind {
             _ if !is_active => None,
             kind::BASE => None,
-            kind::BEST_EFFORT => Some(stir.weight[place] as f64),
+            kind::BEST_EFFORT => Some(counts.weight[place] as f64),
             kind::RESERVATION => best_effort.map(|each| tickets * each),
             kind::USER => Some(tickets),
             _ => sample.parent[place]
-                .filter(|parent| stir.weight[*parent] > 0)
-                .and_then(|parent| Some(worth[parent]? * tickets / stir.weight[parent] as f64)),
+                .filter(|parent| counts.weight[*parent] > 0)
+                .and_then(|parent| Some(worth[parent]? * tickets / counts.weight[parent] as f64)),
         });
     }
     worth
 }
 
 /// Who would want to run if this process did not look.
-struct Stir {
+struct ActiveCounts {
     active: Vec<bool>,
     clients: Vec<u32>,
     weight: Vec<u64>,
 }
 
-impl Stir {
+impl ActiveCounts {
     fn without_us(sample: &Sample) -> Self {
         let nodes = &sample.nodes;
-        let mut stir = Stir {
+        let mut counts = ActiveCounts {
             active: nodes.iter().map(|node| node.active != 0).collect(),
             clients: nodes.iter().map(|node| node.clients).collect(),
             weight: nodes.iter().map(|node| node.weight).collect(),
@@ -121,10 +121,10 @@ impl Stir {
         let own = std::process::id();
         for (place, node) in nodes.iter().enumerate() {
             if node.kind == kind::THREAD && node.tgid == own && node.active != 0 {
-                stir.take_away(sample, place);
+                counts.take_away(sample, place);
             }
         }
-        stir
+        counts
     }
 
     fn take_away(&mut self, sample: &Sample, mut place: usize) {

@@ -115,7 +115,7 @@ fn users(watched: &Watched, all: bool) -> Vec<User> {
     users
 }
 
-// Wherever the user's processes are: in the user's money, in reservations, in limbo. What they receive from a reservation is not
+// Wherever the user's processes are: in the user's money, in reservations, frozen. What they receive from a reservation is not
 // in the user's own account, so it is added.
 fn user(watched: &Watched, account: &Account, all: bool, names: &mut Names) -> User {
     let uid = account.last.id;
@@ -249,7 +249,7 @@ mod tests {
         let nodes = settled(vec![
             node(1, 0, kind::BASE, 1),
             node(2, 1, kind::BEST_EFFORT, 2_500),
-            node(3, 0, kind::LIMBO, 1),
+            node(3, 0, kind::FROZEN, 1),
             of_user(node(4, 2, kind::USER, 1_000), 1_000),
             of_user(node(5, 4, kind::CURRENCY, 300), 1_000),
             of_user(node(6, 5, kind::THREAD, 10), 1_000),

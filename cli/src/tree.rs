@@ -75,11 +75,11 @@ fn tree(watched: &Watched, machine: u64, active: bool) -> Tree {
         active,
         names: Names::default(),
     };
-    let (mut base, mut limbo) = (0, 0);
+    let (mut base, mut frozen_root) = (0, 0);
     for account in watched.last() {
         match account.last.kind {
             kind::BASE => base = account.last.index,
-            kind::LIMBO => limbo = account.last.index,
+            kind::FROZEN => frozen_root = account.last.index,
             // Not the threads of a process that is shown.
             kind::THREAD if !account.is_process => (),
             _ => {
@@ -92,7 +92,7 @@ fn tree(watched: &Watched, machine: u64, active: bool) -> Tree {
         cpus: watched.cpus,
         interval_s: watched.interval.as_secs_f64(),
         nodes: grower.branches(base),
-        frozen: grower.branches(limbo),
+        frozen: grower.branches(frozen_root),
     }
 }
 
@@ -212,7 +212,7 @@ mod tests {
         settled(vec![
             node(1, 0, kind::BASE, 1),
             node(2, 1, kind::BEST_EFFORT, 2_500),
-            node(3, 0, kind::LIMBO, 1),
+            node(3, 0, kind::FROZEN, 1),
             node(4, 2, kind::USER, 1_000),
             node(5, 4, kind::THREAD, 100),
             build,

@@ -62,7 +62,7 @@ fn key(node: &Node) -> Key {
 pub struct Account {
     pub last: Node,
     pub under: Under,
-    /// Nobody else is between it and limbo.
+    /// Nobody else is between it and the frozen root.
     pub is_frozen: bool,
     /// The node whose tickets are a process's: the currency of its threads, or its only one.
     pub is_process: bool,
@@ -135,7 +135,7 @@ impl Watched {
             });
             account.last = *node;
             account.under = sample.under[place];
-            account.is_frozen = sample.parent_kind(place) == Some(kind::LIMBO);
+            account.is_frozen = sample.parent_kind(place) == Some(kind::FROZEN);
             account.is_process = is_process(node, sample.parent_kind(place));
             let Some(shares) = shares else { continue };
             account.entitled_cpus_sum += shares.entitled_cpus[place];

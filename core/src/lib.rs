@@ -33,7 +33,7 @@ pub const BASE: u32 = 1;
 /// The currency of all users.
 pub const BEST_EFFORT: u32 = 2;
 /// The currency of the frozen, which is nobody's client.
-pub const LIMBO: u32 = 3;
+pub const FROZEN: u32 = 3;
 
 /// What a client is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -54,7 +54,7 @@ pub enum Kind {
     /// A client of base that is guaranteed a part of the machine.
     Reservation = 7,
     /// The currency of the frozen.
-    Limbo = 8,
+    Frozen = 8,
 }
 
 impl Rules {
@@ -156,7 +156,7 @@ pub struct Economy {
 }
 
 impl Economy {
-    /// A queue with its base, limbo, and best-effort currencies, the last with all of the machine.
+    /// A queue with its base, frozen and best-effort currencies, the last with all of the machine.
     #[must_use]
     pub fn new(rules: Rules) -> Self {
         assert!(

@@ -119,7 +119,7 @@ impl Attacks {
 
     fn conclude(mut self) {
         for case in self.windows.keys() {
-            let full = counter(&self.windows[case], "full");
+            let full = counter(&self.windows[case], "no_slot");
             if full > 0.0 {
                 self.wrong
                     .push(format!("{case}: {full} threads had no client"));
@@ -180,6 +180,8 @@ fn identities(attacks: &mut Attacks) {
     // Root's daemon still runs as root's.
     attacks.has("root", "act-as", 0.5);
     attacks.bob_has("become-owner", 0.5);
+    let of_frozen = attacks.received("enter-own", "bob");
+    attacks.at_most("enter-own", "bob", of_frozen, 0.01, 0.0);
 }
 
 fn limits(attacks: &mut Attacks) {

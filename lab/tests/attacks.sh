@@ -153,6 +153,17 @@ identities() {
     sleep 0.5
     window become-owner 5
     end
+
+    # And where it enters a currency of his before it was seen that it is his, it stays there.
+    $as_bob tombola currency make own
+    : >/tmp/attacker.out
+    $as_alice /tmp/of-bob become-owner --enter own >/tmp/attacker.out 2>&1 &
+    attacker=$!
+    set_up enter-own
+    $as_bob tombola currency fund own 0
+    window enter-own 5
+    $as_bob tombola currency retire own
+    end
 }
 
 # What an administrator has set, only an administrator raises.

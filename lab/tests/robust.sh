@@ -12,7 +12,7 @@ races() { # SECONDS
     done
     sleep 20
     all_end alice
-    robust-probe turmoil --seconds "$1" || return
+    robust-probe stress --seconds "$1" || return
     echo "STATUS $(settled_status)"
     tombola stop >/dev/null && wait
 }
@@ -43,7 +43,7 @@ currencies() { # SECONDS
 
 economy() { # STEPS
     schedule
-    economist --steps "$1" || return
+    economy-fuzz --steps "$1" || return
     echo "STATUS $(settled_status)"
     tombola stop >/dev/null && wait
 }

@@ -35,7 +35,7 @@ enum Attack {
     /// As root: take a user's effective uid, as file servers do, and burn
     ActAs(users::ActAs),
     /// Take the identity of this program's owner for good (the file has the set-user-ID bit), and burn
-    BecomeOwner,
+    BecomeOwner(users::BecomeOwner),
     /// As root: processes of many uids in a user namespace of a user's, or of root's
     Namespace(users::Namespace),
     /// Burn under a name that is not plain text
@@ -70,7 +70,7 @@ fn main() -> Result<()> {
         Attack::RaiseBase(args) => calls::raise_base(&args),
         Attack::Call(args) => calls::call(&args),
         Attack::ActAs(args) => users::act_as(&args),
-        Attack::BecomeOwner => users::become_owner(),
+        Attack::BecomeOwner(args) => users::become_owner(&args),
         Attack::Namespace(args) => users::namespace(&args),
         Attack::Named(args) => users::named(&args),
         Attack::FreezeThreads(args) => crowd::freeze_threads(&args),

@@ -6,6 +6,7 @@ use nix::sched::{CloneFlags, unshare};
 use nix::unistd::{Pid, Uid, seteuid, setresuid};
 use std::ffi::CString;
 use std::io::{PipeReader, PipeWriter, Read, Write, pipe};
+use tombola_kernel::calls::Client;
 
 #[derive(clap::Args)]
 pub struct ActAs {
@@ -19,9 +20,23 @@ pub fn act_as(args: &ActAs) -> Never {
     burn()
 }
 
-pub fn become_owner() -> Never {
-    let owner = Uid::effective();
+#[derive(clap::Args)]
+pub struct BecomeOwner {
+    /// At once enter this currency of the owner's
+    #[arg(long)]
+    enter: Option<String>,
+}
+
+pub fn become_owner(args: &BecomeOwner) -> Never {
+    let (owner, client) = (Uid::effective(), Client::open()?);
+    let currency = match &args.enter {
+        Some(name) => Some(client.currency(owner.as_raw(), name)?),
+        None => None,
+    };
     setresuid(owner, owner, owner)?;
+    if currency.is_some() {
+        client.move_process(std::process::id(), currency.as_ref())?;
+    }
     ready();
     burn()
 }

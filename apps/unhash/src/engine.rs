@@ -1,8 +1,8 @@
 //! Who hashes: the workers of the pool themselves, or a process for each.
 
 use crate::kernel::{Kernel, Target};
+use crate::output::warn;
 use crate::protocol::{ANSWER_BYTES, NOT_FOUND, REQUEST_BYTES, Request};
-use crate::say::warn;
 use nix::sys::prctl::set_pdeathsig;
 use nix::sys::signal::Signal;
 use std::env;

@@ -4,7 +4,7 @@
 //!   protocol   what goes over the wire
 //!   kernel     tries one number after another, as fast as the CPU can
 //!   engine     who runs the kernel: threads, or processes
-//!   desk       what is known, what is being worked on, what is to be done: the pool
+//!   dispatcher       what is known, what is being worked on, what is to be done: the pool
 //!   serve      connections, each with one request, and what becomes of them
 //!   status     what a server says of itself
 //!   stream     the requests of the challenge, and of others like it
@@ -18,12 +18,12 @@
 #![deny(unsafe_code, unsafe_op_in_unsafe_fn)]
 
 pub mod commands;
-pub mod desk;
+pub mod dispatcher;
 pub mod engine;
 pub mod kernel;
 pub mod load;
+mod output;
 pub mod protocol;
-mod say;
 pub mod score;
 pub mod serve;
 pub mod simulate;

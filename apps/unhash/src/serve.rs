@@ -15,9 +15,9 @@
 //! | comes when there are no more file descriptors | to wait, until another has gone |
 //! | has connected when the server is told to stop | its answer, if it asks within a second; after `grace` [`NOT_FOUND`] |
 
-use crate::desk::{Desk, Reply};
+use crate::dispatcher::{Dispatcher, Reply};
+use crate::output::warn;
 use crate::protocol::{NOT_FOUND, REQUEST_BYTES, Request};
-use crate::say::warn;
 use crate::status::{self, Status};
 use std::io;
 use std::net::SocketAddr;
@@ -54,9 +54,9 @@ pub struct Patience {
 }
 
 pub struct Server {
-    desk: Desk,
+    dispatcher: Dispatcher,
     patience: Patience,
-    /// Places at the desk: who finds none waits for one.
+    /// Places at the dispatcher: who finds none waits for one.
     places: Semaphore,
     began: Instant,
     connections: AtomicU64,
@@ -92,10 +92,10 @@ fn waiting(listener: TcpListener) -> Vec<TcpStream> {
 
 impl Server {
     #[must_use]
-    pub fn new(desk: Desk, patience: Patience) -> Self {
+    pub fn new(dispatcher: Dispatcher, patience: Patience) -> Self {
         Self {
-            places: Semaphore::new(desk.settings().jobs_max.min(Semaphore::MAX_PERMITS)),
-            desk,
+            places: Semaphore::new(dispatcher.settings().jobs_max.min(Semaphore::MAX_PERMITS)),
+            dispatcher,
             patience,
             began: Instant::now(),
             connections: AtomicU64::new(0),
@@ -149,7 +149,7 @@ impl Server {
             Some(()) = stop.recv() => {}
         }
         let server = self.clone();
-        let closing = tokio::task::spawn_blocking(move || server.desk.close());
+        let closing = tokio::task::spawn_blocking(move || server.dispatcher.close());
         while clients.join_next().await.is_some() {}
         if timeout(CLOSING_MAX, closing).await.is_err() {
             warn("a search does not end; it is left alone");
@@ -213,12 +213,12 @@ impl Server {
     }
 
     async fn answer(&self, request: &Request) -> u64 {
-        if let Some(number) = self.desk.known(request) {
+        if let Some(number) = self.dispatcher.known(request) {
             return number;
         }
         // There are no more jobs than places.
         let _place = self.places.acquire().await;
-        match self.desk.ask(request) {
+        match self.dispatcher.ask(request) {
             Ok(Reply::Now(number)) => number,
             Ok(Reply::Later(mut later)) => later.answer().await,
             Err(Refused::Closed) => NOT_FOUND,
@@ -245,17 +245,17 @@ impl Server {
     }
 
     async fn status(&self) -> Status {
-        let (began, before) = (Instant::now(), self.desk.counts().tried);
+        let (began, before) = (Instant::now(), self.dispatcher.counts().tried);
         sleep(status::SAMPLE).await;
-        let counts = self.desk.counts();
+        let counts = self.dispatcher.counts();
         let tried = (counts.tried - before) as f64;
-        let settings = self.desk.settings();
+        let settings = self.dispatcher.settings();
         Status {
             seconds: self.began.elapsed().as_secs(),
             workers: settings.workers,
             order: settings.order.name().to_owned(),
             connections: self.connections.load(Relaxed),
-            jobs: self.desk.jobs(),
+            jobs: self.dispatcher.jobs(),
             tried_each_second: (tried / began.elapsed().as_secs_f64()) as u64,
             tried: counts.tried,
             answered: self.answered.load(Relaxed),
@@ -264,7 +264,7 @@ impl Server {
             in_vain: self.in_vain.load(Relaxed),
             gone: self.gone.load(Relaxed),
             not_taken: self.not_taken.load(Relaxed),
-            in_work: self.desk.progress(status::JOBS_SHOWN),
+            in_work: self.dispatcher.progress(status::JOBS_SHOWN),
         }
     }
 }

@@ -1,7 +1,7 @@
 //! The server on a simulated clock: the pool's run queue chooses, and time is what the chosen numbers take at a given rate.
 //! So orders can be compared without noise, and on machines that are not there.
 
-use crate::desk::{CHUNK, quantum_ns};
+use crate::dispatcher::{CHUNK, quantum_ns};
 use crate::engine::LOOK;
 use crate::score::Waits;
 use crate::stream::{Asked, Settings};

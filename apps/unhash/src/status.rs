@@ -1,6 +1,6 @@
 //! What a server is about, for whoever asks: one line of JSON to each connection.
 
-use crate::desk::Progress;
+use crate::dispatcher::Progress;
 use serde::{Deserialize, Serialize};
 use std::fmt::{self, Display, Formatter};
 use std::io::Read;

@@ -10,7 +10,7 @@ use tombola_kernel::{Result, calls::Client, user_name};
 
 /// Report the process tickets of a process, or the base tickets of a user.
 ///
-/// Anyone may ask about anyone. Who is frozen has 0.
+/// Anyone may ask about anyone, but for what is in a currency of another user's. Who is frozen has 0.
 #[derive(Parser)]
 #[command(
     name = "ltix",

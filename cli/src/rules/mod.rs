@@ -9,9 +9,9 @@ mod faults;
 mod file;
 mod model;
 mod parse;
-mod people;
 mod reader;
 mod reserve;
+mod users_groups;
 mod values;
 
 pub use accounts::{Accounts, System};
@@ -19,7 +19,7 @@ pub use faults::Faults;
 pub use file::{DEFAULT_FILE, RulesFile, explain, read, read_or_defaults};
 pub use model::{Reserve, Rules, What};
 pub use parse::{Explained, parse};
-pub use people::{Group, User};
+pub use users_groups::{Group, User};
 
 /// A file with all that there is; `tombola config check --help` shows it.
 pub const EXAMPLE: &str = include_str!("example.toml");

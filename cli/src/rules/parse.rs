@@ -3,9 +3,9 @@
 use super::accounts::Accounts;
 use super::faults::{Fault, Faults};
 use super::model::{FLOOR, ROOT, Rules};
-use super::people::{self, Group, User};
 use super::reader::Reader;
 use super::reserve::reserve;
+use super::users_groups::{self, Group, User};
 use super::values::{Key, TOP, Value};
 use super::values::{default_tickets, entries, name, percent, section, unknown_key};
 use toml::de::{DeTable, Error};
@@ -41,10 +41,11 @@ impl Reader<'_> {
             self.top(key, value, &mut rules);
         }
         let users = self.table(table, "users");
-        let users = users.map_or_else(Vec::new, |table| people::users(self, table));
+        let users = users.map_or_else(Vec::new, |table| users_groups::users(self, table));
         let groups = self.table(table, "groups");
-        let groups = groups.map_or_else(Vec::new, |table| people::groups(self, table, &users));
-        rules.base = people::base(&users, &groups);
+        let groups =
+            groups.map_or_else(Vec::new, |table| users_groups::groups(self, table, &users));
+        rules.base = users_groups::base(&users, &groups);
         Explained {
             rules,
             users,

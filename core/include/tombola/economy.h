@@ -68,9 +68,9 @@
  * reservations, together, no more than the rest: so each has at least its part, whoever else wants to run, and what nobody
  * holds or wants is shared in proportion (Syncopation). Who may have how many tickets of base is the host's to decide.
  *
- * Freezing. A currency stands beside base that is nobody's client, limbo: what is in it keeps its accounts and waits, and is
- * never picked but for having waited too long (tb_overdue). To freeze a client, or a user with all that is hers, is to
- * move it there; to thaw it, to move it home.
+ * Freezing. A second root stands beside base, the frozen root: what is in it keeps its accounts and waits, and is never picked
+ * but for having waited too long (tb_overdue). To freeze a client, or a user with all that is hers, is to move it there; to
+ * thaw it, to move it home.
  *
  * Everything here runs under the host's lock of the queue; nothing here takes one.
  */
@@ -81,7 +81,7 @@
 #include "order.h"
 #include "types.h"
 
-enum { TB_NONE = 0, TB_BASE = 1, TB_BEST_EFFORT = 2, TB_LIMBO = 3 };
+enum { TB_NONE = 0, TB_BASE = 1, TB_BEST_EFFORT = 2, TB_FROZEN = 3 };
 
 struct tb_rules {
 	u64 quantum_ns; /* what a pick expects to be used, and the request behind a deadline */
@@ -749,8 +749,8 @@ TB_INLINE u32 tb_overdue(struct tb_queue *q, u64 now, u64 patience_ns, u64 mask)
 
 /*
  * The ancestors-or-selves of two leaves that are clients of one currency: a's in the upper half, b's in the lower. They are base
- * and limbo if one of the two leaves is frozen. Both ways up are walked at once, and at their ends each the other's: so they are
- * at the same height, with sides changed, when as many steps are done as there are on both.
+ * and the frozen root if one of the two leaves is frozen. Both ways up are walked at once, and at their ends each the other's:
+ * so they are at the same height, with sides changed, when as many steps are done as there are on both.
  */
 TB_FN u64 tb_meet(struct tb_queue *q, u32 a, u32 b)
 {
@@ -768,7 +768,7 @@ TB_FN u64 tb_meet(struct tb_queue *q, u32 a, u32 b)
 	return changed ? (u64)b << 32 | a : (u64)a << 32 | b;
 }
 
-/* Base, or limbo: what the way up from a client ends at. */
+/* Base, or the frozen root: what the way up from a client ends at. */
 TB_FN u32 tb_root_of(struct tb_queue *q, u32 i)
 {
 	tb_loop(TB_DEPTH) {
@@ -779,10 +779,10 @@ TB_FN u32 tb_root_of(struct tb_queue *q, u32 i)
 	return i;
 }
 
-/* Is it in limbo, or in a currency that is? Mostly nobody is. */
+/* Is it a client of the frozen root, or in a currency that is? Mostly nobody is. */
 TB_INLINE u32 tb_frozen(struct tb_queue *q, u32 i)
 {
-	return tb_at(q, TB_LIMBO)->clients && tb_root_of(q, i) == TB_LIMBO;
+	return tb_at(q, TB_FROZEN)->clients && tb_root_of(q, i) == TB_FROZEN;
 }
 
 /*
@@ -816,7 +816,7 @@ TB_FN u32 tb_keeps(struct tb_queue *q, const struct tb_rules *r, u32 held, u32 b
 	struct tb_client *b = tb_at(q, (u32)(both >> 32)), *h = tb_at(q, (u32)both), *p = tb_at(q, h->parent);
 
 	if (!h->parent)
-		return h->kind != TB_KIND_LIMBO;
+		return h->kind != TB_KIND_FROZEN;
 	if (tb_is_behind(q, held, (u32)both))
 		return !tb_before(tb_slack_limit(r, p, h), tb_settled(h));
 	if (tb_is_out_of_turn(q, held, (u32)both))
@@ -875,7 +875,7 @@ TB_FN u64 tb_crossing_ns(struct tb_queue *q, const struct tb_rules *r, u64 both,
 	if (w == h)
 		return TB_NEVER;
 	if (!h->parent)
-		return h->kind == TB_KIND_LIMBO ? 0 : TB_NEVER;
+		return h->kind == TB_KIND_FROZEN ? 0 : TB_NEVER;
 	until = w->pass;
 	if (tb_is_behind(q, runner, (u32)both)) {
 		/* What others below h were charged in advance is in `stands`, and does not count. */
@@ -985,13 +985,13 @@ TB_FN u32 tb_free(struct tb_queue *q, u32 i)
 	return 0;
 }
 
-/* A zeroed queue gets its base, its best-effort currency with `floor` tickets, and limbo. */
+/* A zeroed queue gets its base, its best-effort currency with `floor` tickets, and the frozen root. */
 TB_FN u32 tb_queue_init(struct tb_queue *q, u32 floor)
 {
 	q->fresh = TB_BASE;
 	tb_new(q, TB_KIND_BASE, TB_NONE, TB_MACHINE_TICKETS);
 	tb_new(q, TB_KIND_BEST_EFFORT, TB_BASE, floor);
-	return tb_new(q, TB_KIND_LIMBO, TB_NONE, TB_MACHINE_TICKETS);
+	return tb_new(q, TB_KIND_FROZEN, TB_NONE, TB_MACHINE_TICKETS);
 }
 
 /* What was charged in advance for those who run below c is undone on its currencies, and done on `parent` and those around it. */

@@ -27,7 +27,7 @@ enum tb_kind {
 	TB_KIND_THREAD = 5,  /* a leaf; for a process of one thread also the process */
 	TB_KIND_CURRENCY = 6, /* made by a user inside its own money */
 	TB_KIND_RESERVATION = 7, /* a client of base, for who is guaranteed a part of the machine */
-	TB_KIND_LIMBO = 8, /* of the frozen */
+	TB_KIND_FROZEN = 8, /* of the frozen */
 };
 
 enum tb_state {

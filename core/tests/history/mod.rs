@@ -8,7 +8,7 @@ use crate::model::Model;
 use crate::random::Random;
 use std::collections::BTreeMap;
 use tombola_core::{
-    ACTIVE, BASE, BEHIND, BEST_EFFORT, Bill, Client, Economy, Kind, LIMBO, QUEUED, Rules, Run,
+    ACTIVE, BASE, BEHIND, BEST_EFFORT, Bill, Client, Economy, FROZEN, Kind, QUEUED, Rules, Run,
     limits,
 };
 
@@ -59,7 +59,7 @@ pub struct History {
 /// Enough for twelve users with two nested currencies each.
 const CURRENCIES_MAX: usize = 36;
 /// Those that are always there.
-const ROOTS: [u32; 2] = [BEST_EFFORT, LIMBO];
+const ROOTS: [u32; 2] = [BEST_EFFORT, FROZEN];
 /// What lies below base at most, currencies only.
 const CURRENCY_DEPTH_MAX: usize = 10;
 
@@ -126,7 +126,7 @@ impl History {
         }
     }
 
-    /// Everybody goes home; then nothing may be left but base, best-effort and limbo.
+    /// Everybody goes home; then nothing may be left but base, best-effort and the frozen root.
     fn end(&mut self) {
         self.check();
         for cpu in 0..self.running.len() {
@@ -498,7 +498,7 @@ impl History {
             .iter()
             .chain(&self.currencies)
             .copied()
-            .filter(|&i| i != LIMBO)
+            .filter(|&i| i != FROZEN)
             .collect();
         let i = one_of(&all, s.x).unwrap();
         self.economy.set_tickets(i, tickets(s.z));

@@ -10,7 +10,7 @@
 
 use std::collections::BTreeMap;
 use tombola_core::{
-    BASE, BEHIND, BEST_EFFORT, Bill, Kind, LIMBO, Rules, Run, draw_exp, limits, mix,
+    BASE, BEHIND, BEST_EFFORT, Bill, FROZEN, Kind, Rules, Run, draw_exp, limits, mix,
 };
 
 /// A client, as simple as it can be.
@@ -169,7 +169,7 @@ impl Model {
         let all = limits::MACHINE_TICKETS;
         model.insert(BASE, Kind::Base, 0, all);
         model.insert(BEST_EFFORT, Kind::BestEffort, BASE, all);
-        model.insert(LIMBO, Kind::Limbo, 0, all);
+        model.insert(FROZEN, Kind::Frozen, 0, all);
         model
     }
 
@@ -221,7 +221,7 @@ impl Model {
             .map(|(&k, n)| (k, n))
     }
 
-    /// From `i` up to the client of base, or of limbo.
+    /// From `i` up to the client of base, or of the frozen root.
     pub fn line(&self, mut i: u32) -> Vec<u32> {
         let mut line = Vec::new();
         while self.at(i).parent != 0 {
@@ -718,13 +718,13 @@ impl Model {
             .find(|&k| self.at(k).mask & mask != 0)
     }
 
-    /// Base or limbo, whichever `i` is below.
+    /// Base or the frozen root, whichever `i` is below.
     pub fn root(&self, i: u32) -> u32 {
         self.line(i).last().map_or(i, |&k| self.at(k).parent)
     }
 
     pub fn frozen(&self, i: u32) -> bool {
-        self.root(i) == LIMBO
+        self.root(i) == FROZEN
     }
 
     /// The clients of one currency that `a` and `b` are, or are below; if there are none, their roots.
@@ -740,7 +740,7 @@ impl Model {
     pub fn keeps(&mut self, held: u32, best: u32) -> bool {
         let (b, h) = self.meet(best, held);
         if self.at(h).parent == 0 {
-            return h != LIMBO;
+            return h != FROZEN;
         }
         if self.is_behind(held, h) {
             self.tally.kept_behind += 1;
@@ -766,7 +766,7 @@ impl Model {
             return i128::from(limits::NEVER);
         }
         match (self.at(h).parent, h) {
-            (0, LIMBO) => return 0,
+            (0, FROZEN) => return 0,
             (0, _) => return i128::from(limits::NEVER),
             _ => (),
         }

@@ -6,7 +6,7 @@
  */
 #pragma once
 #include "currencies.h"
-#include "people.h"
+#include "tasks.h"
 #include "state.h"
 
 static __always_inline bool may_nice(void)
@@ -67,7 +67,7 @@ static __always_inline u64 by_caller(void)
 /* None, for one that is frozen. What it had comes back with it. */
 static __always_inline u32 tickets_of(u32 client, struct tb_queue *q)
 {
-	return seat_of(client)->frozen ? 0 : tb_at(q, client)->tickets;
+	return state_of(client)->frozen ? 0 : tb_at(q, client)->tickets;
 }
 
 /*
@@ -85,7 +85,7 @@ static __always_inline s64 limit_by(u64 value, bool owner, u32 most)
 	return limit == TOMBOLA_NO_LIMIT || limit <= most ? (s64)limit : -ERANGE;
 }
 
-/* Its tickets, in the lower half of the value: none sends it to limbo, any others let it come back. */
+/* Its tickets, in the lower half of the value: none sends it to the frozen root, any others let it come back. */
 static __always_inline s64 fund(u64 number, u64 value, bool owner, u32 most)
 {
 	s64 ret = limit_by(value, owner, most);
@@ -148,7 +148,7 @@ static __noinline bool is_visible(struct tb_queue *q, u32 i)
 	tb_loop(TB_DEPTH) {
 		if (!i)
 			break;
-		if (tb_at(q, i)->kind == TB_KIND_CURRENCY && seat_of(i)->id != caller_uid())
+		if (tb_at(q, i)->kind == TB_KIND_CURRENCY && state_of(i)->id != caller_uid())
 			break;
 		i = is_away(q, i) ? home_of(q, i) : tb_at(q, i)->parent;
 	}
@@ -157,18 +157,18 @@ static __noinline bool is_visible(struct tb_queue *q, u32 i)
 
 static __always_inline s64 get_of_process(struct tombola_call *call, struct tb_queue *q, u32 client)
 {
-	struct seat *seat = seat_of(client);
+	struct client_state *state = state_of(client);
 
 	switch (call->op) {
 	case TOMBOLA_GET_TICKETS:
 		call->out[0] = tickets_of(client, q);
 		break;
 	case TOMBOLA_GET_WINS:
-		call->out[0] = seat->wins;
+		call->out[0] = state->wins;
 		break;
 	default:
 		for (u32 i = 0; i < TOMBOLA_QUANTUM_PARTS; i++)
-			call->out[i] = seat->left[i];
+			call->out[i] = state->left[i];
 	}
 	return 0;
 }
@@ -178,15 +178,15 @@ static __always_inline u32 own_currency(struct tb_queue *q, u64 number)
 {
 	u32 client = client_of(q, number);
 
-	if (tb_at(q, client)->kind != TB_KIND_CURRENCY || !seat_of(client)->name[0])
+	if (tb_at(q, client)->kind != TB_KIND_CURRENCY || !state_of(client)->name[0])
 		return TB_NONE;
-	return may_act_for(seat_of(client)->id) ? client : TB_NONE;
+	return may_act_for(state_of(client)->id) ? client : TB_NONE;
 }
 
 /* Where a call says a client is to be: in a currency, or by 0 in the money of the user that it belongs to. */
 static __always_inline u32 destination(struct tb_queue *q, u64 number, u32 client)
 {
-	return number ? own_currency(q, number) : seat_of(client)->user;
+	return number ? own_currency(q, number) : state_of(client)->user;
 }
 
 /* What tickets of base are of one CPU, in units of TOMBOLA_SHARE_ONE. */
@@ -205,7 +205,7 @@ static __always_inline s64 call_reserve(struct tombola_call *call, struct tb_que
 		return -EPERM;
 	if (share > cpus * TOMBOLA_SHARE_ONE)
 		return -ERANGE;
-	/* One in limbo has none, and stays there. */
+	/* One that is frozen has none, and stays so. */
 	if (!share)
 		return step_move(number_of(client), HOME, AT_ONCE);
 	/* Of the machine, rounded up; exact where CPUs are few. */
@@ -216,10 +216,9 @@ static __always_inline s64 call_reserve(struct tombola_call *call, struct tb_que
 	if (ret < 0)
 		return ret;
 	reservation = (u32)ret;
-	seat_of(client)->frozen = 0;
 	ret = move_running(number_of(client), number_of(reservation), AT_ONCE);
 	if (ret)
-		step_vacate(reservation);
+		step_free_if_empty(reservation);
 	return ret;
 }
 
@@ -280,7 +279,7 @@ static __always_inline s64 make_currency(struct tombola_call *call, struct tb_qu
 	inside = call->currency ? own_currency(q, call->currency) : (u32)user;
 	if (!inside)
 		return -ENOENT;
-	if (seat_of(inside)->id != call->id)
+	if (state_of(inside)->id != call->id)
 		return -EXDEV;
 	if (look_nested(inside) >= TB_NESTED_MAX)
 		return -E2BIG;
@@ -291,26 +290,26 @@ static __always_inline s64 make_currency(struct tombola_call *call, struct tb_qu
 		step_retire(made);
 		return -EEXIST;
 	}
-	__builtin_memcpy(seat_of((u32)made)->name + 1, key->name + 1, TOMBOLA_NAME - 1);
+	__builtin_memcpy(state_of((u32)made)->name + 1, key->name + 1, TOMBOLA_NAME - 1);
 	asm volatile("" ::: "memory");
-	seat_of((u32)made)->name[0] = key->name[0];
+	state_of((u32)made)->name[0] = key->name[0];
 	call->out[0] = made;
 	return 0;
 }
 
 static __always_inline s64 retire_currency(struct tb_queue *q, u32 client, u64 number)
 {
-	struct currency_name key = { .uid = seat_of(client)->id };
+	struct currency_name key = { .uid = state_of(client)->id };
 	u64 *known;
 	u32 frozen = tb_frozen(q, client);
 	s64 ret = step_close(number, 1);
 
 	if (ret)
 		return ret;
-	ret = look_for_fallers(TB_LIMBO, number, by_caller());
+	ret = reparent_children(TB_FROZEN, number, by_caller());
 	if (frozen)
 		kick_idle(); /* what was in it may be frozen no longer */
-	__builtin_memcpy(key.name, seat_of(client)->name, TOMBOLA_NAME);
+	__builtin_memcpy(key.name, state_of(client)->name, TOMBOLA_NAME);
 	if (ret || !step_retire(number)) {
 		step_close(number, 0);
 		return ret ? ret : -EAGAIN;
@@ -327,11 +326,11 @@ static __always_inline s64 move_currency(struct tombola_call *call, struct tb_qu
 
 	if (!to)
 		return -ENOENT;
-	if (seat_of(to)->id != seat_of(client)->id)
+	if (state_of(to)->id != state_of(client)->id)
 		return -EXDEV;
 	if (look_inside(to, client))
 		return -ELOOP;
-	if (look_nested(to) + look_for_height(TB_LIMBO, client) > TB_NESTED_MAX)
+	if (look_nested(to) + look_for_height(TB_FROZEN, client) > TB_NESTED_MAX)
 		return -E2BIG;
 	return move_running(call->currency, number_of(to), seen | by_caller());
 }
@@ -372,7 +371,7 @@ static __always_inline s64 call_currency(struct tombola_call *call, struct run_q
 	case TOMBOLA_FUND_CURRENCY:
 		if ((u32)call->value > TOMBOLA_TICKETS_MAX)
 			return -ERANGE;
-		return fund(call->currency, call->value, seat_of(client)->id == caller_uid(), TOMBOLA_TICKETS_MAX);
+		return fund(call->currency, call->value, state_of(client)->id == caller_uid(), TOMBOLA_TICKETS_MAX);
 	case TOMBOLA_MOVE_CURRENCY:
 		return move_currency(call, q, client);
 	case TOMBOLA_RESERVE:
@@ -516,25 +515,25 @@ static __noinline u32 used_from(struct tb_queue *q, u32 i, u32 end)
 static __always_inline void describe(struct tombola_node *node, struct tb_queue *q, u32 i)
 {
 	struct tb_client *c = tb_at(q, i);
-	struct seat *seat = seat_of(i);
+	struct client_state *state = state_of(i);
 
 	node->index = i;
 	node->parent = c->parent;
 	node->kind = c->kind;
-	node->id = seat->id;
+	node->id = state->id;
 	node->tickets = c->tickets;
 	node->active = c->state & TB_ACTIVE;
 	node->clients = c->active;
-	node->tgid = seat->tgid;
-	node->uid = c->kind == TB_KIND_USER ? seat->id : seat_of(seat->user)->id;
-	node->limit = seat->limit;
+	node->tgid = state->tgid;
+	node->uid = c->kind == TB_KIND_USER ? state->id : state_of(state->user)->id;
+	node->limit = state->limit;
 	node->used_ns = c->used_ns;
-	node->wins = seat->wins;
+	node->wins = state->wins;
 	node->weight = tb_active_tickets(c);
 	node->number = number_of(i);
 	/* Word by word: kernels before 7 take constant offsets only. */
 	for (u32 k = 0; k < TOMBOLA_NAME / sizeof(u64); k++)
-		((u64 *)node->name)[k] = ((u64 *)seat->name)[k] & (0 - (u64)(c->kind == TB_KIND_CURRENCY));
+		((u64 *)node->name)[k] = ((u64 *)state->name)[k] & (0 - (u64)(c->kind == TB_KIND_CURRENCY));
 }
 
 /*

@@ -32,13 +32,13 @@ __noinline u64 step_make(u64 inside, u32 tickets, u32 user)
 	if (!rq)
 		return 0;
 	bpf_spin_lock(&rq->lock);
-	if (nr_currencies < NR_CURRENCIES && client_of(&rq->economy, inside) && !seat_of((u32)inside)->closed &&
+	if (nr_currencies < NR_CURRENCIES && client_of(&rq->economy, inside) && !state_of((u32)inside)->closed &&
 	    nested(&rq->economy, (u32)inside) < TB_NESTED_MAX && may_own(&rq->economy, user) &&
-	    seat_of(user)->made < TOMBOLA_CURRENCIES_MAX)
-		made = new_client(&rq->economy, TB_KIND_CURRENCY, (u32)inside, tickets, user, seat_of(user)->id, 0);
+	    state_of(user)->made < TOMBOLA_CURRENCIES_MAX)
+		made = new_client(&rq->economy, TB_KIND_CURRENCY, (u32)inside, tickets, user, state_of(user)->id, 0);
 	if (made) {
 		number = number_of(made);
-		seat_of(user)->made++;
+		state_of(user)->made++;
 		nr_currencies++;
 		structure++;
 	}
@@ -91,7 +91,7 @@ __noinline u32 look_for_height(u32 i, u32 outer)
 }
 
 /* All from i on that are in the currency `from`, or belong there, fall out of it. A negative error: not all of them may. */
-__noinline int look_for_fallers(u32 i, u64 from, u64 by)
+__noinline int reparent_children(u32 i, u64 from, u64 by)
 {
 	struct run_queue *rq = queue_of(0);
 	int ret = 0, fell;
@@ -101,7 +101,7 @@ __noinline int look_for_fallers(u32 i, u64 from, u64 by)
 	tb_loop(TB_CLIENTS) {
 		if (i >= rq->economy.fresh)
 			break;
-		if (tb_at(&rq->economy, i)->parent == (u32)from || (seat_of(i)->home == from && is_away(&rq->economy, i))) {
+		if (tb_at(&rq->economy, i)->parent == (u32)from || (state_of(i)->home == from && is_away(&rq->economy, i))) {
 			fell = step_move(number_of(i), OUT, by | *(volatile u32 *)&structure);
 			if (fell && fell != -ESRCH) /* it has gone meanwhile, or long ago */
 				ret = fell;
@@ -112,14 +112,14 @@ __noinline int look_for_fallers(u32 i, u64 from, u64 by)
 }
 
 /* A reservation that nobody came to. */
-__noinline int step_vacate(u32 reservation)
+__noinline int step_free_if_empty(u32 reservation)
 {
 	struct run_queue *rq = queue_of(0);
 
 	if (!rq)
 		return 0;
 	bpf_spin_lock(&rq->lock);
-	vacate(&rq->economy, reservation);
+	free_if_empty(&rq->economy, reservation);
 	bpf_spin_unlock(&rq->lock);
 	return 0;
 }
@@ -136,7 +136,7 @@ __noinline int step_retire(u64 number)
 	bpf_spin_lock(&rq->lock);
 	if (client_of(&rq->economy, number) && tb_at(&rq->economy, client)->kind == TB_KIND_CURRENCY &&
 	    !tb_at(&rq->economy, client)->clients) {
-		seat_of(seat_of(client)->user)->made--;
+		state_of(state_of(client)->user)->made--;
 		free_client(&rq->economy, client);
 		nr_currencies--;
 		structure++;
@@ -183,6 +183,7 @@ __noinline s64 step_reserve(u64 number, u32 tickets)
 	if (!reservation)
 		goto out;
 	reserved += tickets - held;
+	state_of(client)->frozen = 0;
 	ret = reservation;
 out:
 	bpf_spin_unlock(&rq->lock);

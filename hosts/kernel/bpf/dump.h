@@ -43,9 +43,9 @@ static __always_inline void dump_queue(u32 queue)
 	q = &rq->economy;
 	oldest = q->oldest;
 	dump_line("Tombola's queue %u: clients %u of %u, waiting %u, behind %u, frozen and runnable %u", queue, q->used,
-		  TB_CLIENTS, q->waiting, q->behind, tb_at(q, TB_LIMBO)->active);
+		  TB_CLIENTS, q->waiting, q->behind, tb_at(q, TB_FROZEN)->active);
 	if (oldest)
-		dump_line("  the oldest waiting: client %u, thread %u, for %llu us", oldest, seat_of(oldest)->id,
+		dump_line("  the oldest waiting: client %u, thread %u, for %llu us", oldest, state_of(oldest)->id,
 			  waited_us(tb_at(q, oldest)));
 }
 
@@ -69,11 +69,11 @@ void BPF_STRUCT_OPS(tombola_dump_cpu, struct scx_dump_ctx *dump, s32 cpu, bool i
 static __noinline int dump_client(struct tb_queue *q, u32 i)
 {
 	struct tb_client *c = tb_at(q, i), *p = tb_at(q, c->parent);
-	struct seat *seat = seat_of(i);
+	struct client_state *state = state_of(i);
 	bool is_named = c->kind == TB_KIND_CURRENCY;
 
-	dump_line("  %s %u%s%s: %u of %llu tickets, lag %lld ns%s%s%s", kind_name(c), seat->id,
-		  (u64)(is_named ? ":" : ""), (u64)(is_named ? seat->name : ""), c->tickets, tb_active_tickets(p), lag_ns(p, c),
+	dump_line("  %s %u%s%s: %u of %llu tickets, lag %lld ns%s%s%s", kind_name(c), state->id,
+		  (u64)(is_named ? ":" : ""), (u64)(is_named ? state->name : ""), c->tickets, tb_active_tickets(p), lag_ns(p, c),
 		  (u64)(c->state & TB_ACTIVE ? ", runnable" : ""), (u64)(c->state & TB_QUEUED ? ", waiting" : ""),
 		  (u64)(c->state & TB_BEHIND ? ", behind" : ""));
 	return 0;

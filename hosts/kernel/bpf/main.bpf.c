@@ -23,7 +23,7 @@
 #include "steps.h"
 #include "settle.h"
 #include "slice.h"
-#include "people.h"
+#include "tasks.h"
 #include "calls.h"
 #include "dump.h"
 
@@ -88,7 +88,7 @@ void BPF_STRUCT_OPS(tombola_enqueue, struct task_struct *p, u64 enq_flags)
 		return;
 	}
 	/* Who executes a program in a thread that is not the first takes over the first one's number. */
-	seat_of(t->client)->id = (u32)p->pid;
+	state_of(t->client)->id = (u32)p->pid;
 	mask = mask_of(p);
 	now = now_ns();
 	here = cpu == (s32)bpf_get_smp_processor_id();
@@ -98,8 +98,8 @@ void BPF_STRUCT_OPS(tombola_enqueue, struct task_struct *p, u64 enq_flags)
 	t->woken_sync = 0;
 	verdict = step_wait(t->queue, t->client, mask, now, cpu | how);
 
-	if (verdict & CHALLENGE_NEXT) {
-		insert_next(p, t, enq_flags | (verdict & CHALLENGE_WON ? SCX_ENQ_PREEMPT : 0));
+	if (verdict & PREEMPT_NEXT) {
+		insert_next(p, t, enq_flags | (verdict & PREEMPT_NOW ? SCX_ENQ_PREEMPT : 0));
 	} else if (tombola_config.nr_cpus > 1) {
 		idle = scx_bpf_pick_idle_cpu(p->cpus_ptr, 0);
 		if (idle >= 0) {
@@ -107,12 +107,12 @@ void BPF_STRUCT_OPS(tombola_enqueue, struct task_struct *p, u64 enq_flags)
 			return;
 		}
 	}
-	if (verdict & CHALLENGE_WON) {
+	if (verdict & PREEMPT_NOW) {
 		count(TOMBOLA_COUNT_PREEMPTIONS);
-		if (!(verdict & CHALLENGE_NEXT))
+		if (!(verdict & PREEMPT_NEXT))
 			scx_bpf_kick_cpu(cpu, SCX_KICK_PREEMPT);
-	} else if (verdict & CHALLENGE_LATER) {
-		count(TOMBOLA_COUNT_CUTS);
+	} else if (verdict & PREEMPT_LATER) {
+		count(TOMBOLA_COUNT_SLICE_SHORTENED);
 		/* Timers are wound on their own CPU only; elsewhere the running thread is decided on anew, and its slice too. */
 		if (here && !tombola_config.tick_slices)
 			slice_timer_wind(cpu, c, now);
@@ -126,7 +126,7 @@ static __always_inline void begin(s32 cpu, struct tb_queue *q, struct task *t, u
 {
 	struct cpu *c = cpu_of(cpu);
 
-	seat_of(process_of(q, t->client))->wins++;
+	state_of(process_of(q, t->client))->wins++;
 	t->sliced_ns = 0;
 	c->leaf = t->client;
 	c->since_ns = now;
@@ -141,15 +141,15 @@ static __always_inline void begin(s32 cpu, struct tb_queue *q, struct task *t, u
  * Hand a picked thread to the kernel. It is looked up by its number: a reference held in the meantime would keep the thread
  * from being freed, and kernels before 6.18 tell a scheduler of a death only then.
  */
-static __always_inline void hand_over(u32 leaf, s32 cpu, u64 slice_ns, u64 inactive)
+static __always_inline void dispatch_task(u32 leaf, s32 cpu, u64 slice_ns, u64 inactive)
 {
-	struct task_struct *p = bpf_task_from_pid((s32)seat_of(leaf)->id);
+	struct task_struct *p = bpf_task_from_pid((s32)state_of(leaf)->id);
 	u64 going;
 	s32 from;
 
 	if (!p) {
 		/* It died between the pick and here. Decide anew. */
-		count(TOMBOLA_COUNT_GONE);
+		count(TOMBOLA_COUNT_EXITED_BEFORE_RUN);
 		scx_bpf_kick_cpu(cpu, 0);
 		return;
 	}
@@ -182,8 +182,8 @@ static __noinline u32 holder(struct task_struct *prev)
 
 	if (!(prev->scx.flags & SCX_TASK_QUEUED) || !t->client)
 		return TB_NONE;
-	take_stock(prev, t);
-	rehome(prev, t);
+	account_runtime(prev, t);
+	update_owner(prev, t);
 	return t->client;
 }
 
@@ -192,7 +192,7 @@ static __always_inline void keep(s32 cpu, struct task_struct *p, struct tb_queue
 {
 	struct task *t = task_of(p);
 
-	count(TOMBOLA_COUNT_KEEPS);
+	count(TOMBOLA_COUNT_KEPT);
 	note_use(q, t);
 	if (trace_on)
 		trace_run(p, t, q, 1);
@@ -228,7 +228,7 @@ void BPF_STRUCT_OPS(tombola_dispatch, s32 cpu, struct task_struct *prev)
 		keep(cpu, prev, &rq->economy, now, slice_ns);
 	} else {
 		count(drawn >> 32 ? TOMBOLA_COUNT_OVERDUE : TOMBOLA_COUNT_DRAWS);
-		hand_over(winner, cpu, slice_ns, inactive);
+		dispatch_task(winner, cpu, slice_ns, inactive);
 	}
 }
 
@@ -268,11 +268,11 @@ void BPF_STRUCT_OPS(tombola_running, struct task_struct *p)
 	state = tb_at(&rq->economy, t->client)->state;
 	if ((state & (TB_ACTIVE | TB_QUEUED)) != TB_ACTIVE) {
 		/* It was not drawn: an idle CPU took it at once, or a real-time task had interrupted it. */
-		count(TOMBOLA_COUNT_STRAYS);
+		count(TOMBOLA_COUNT_RAN_UNPICKED);
 		step_join(t->queue, t->client, mask_of(p));
 	}
 	t->exec_ns = p->se.sum_exec_runtime;
-	doubtful = c->next == t->client && (c->doubtful || tb_at(&rq->economy, TB_LIMBO)->active);
+	doubtful = c->next == t->client && (c->doubtful || tb_at(&rq->economy, TB_FROZEN)->active);
 	if (!is_before_next(c, t->client))
 		c->next = TB_NONE;
 	/* What the draw gave, or what a real-time task left of it; but who was alone then may have company now. */
@@ -297,21 +297,21 @@ void BPF_STRUCT_OPS(tombola_stopping, struct task_struct *p, bool runnable)
 	struct task *t = task_of(p);
 	struct task_struct *parent;
 	struct run_queue *rq;
-	struct seat *seat;
+	struct client_state *state;
 
 	if (!t->client || !(rq = queue_of(t->queue)))
 		return;
-	take_stock(p, t);
+	account_runtime(p, t);
 	if (runnable)
 		settle_bill(t->queue, t->client, 0);
 	else
 		step_leave(t->queue, t->client);
-	seat = seat_of(t->client);
+	state = state_of(t->client);
 	if (tb_frozen(&rq->economy, t->client)) {
-		seat->border_ns = runnable && is_interrupted(p) ? t->exec_ns : 0;
-		seat->frozen_ns += t->sliced_ns;
+		state->border_ns = runnable && is_interrupted(p) ? t->exec_ns : 0;
+		state->frozen_ns += t->sliced_ns;
 	} else {
-		seat->frozen_ns = 0;
+		state->frozen_ns = 0;
 	}
 	/* Not before: what is frozen at this moment is charged by one of the two. */
 	c->leaf = TB_NONE;
@@ -328,10 +328,10 @@ void BPF_STRUCT_OPS(tombola_stopping, struct task_struct *p, bool runnable)
 		task_set_slice(p, 0);
 	if (runnable)
 		return;
-	rehome(p, t);
+	update_owner(p, t);
 	if (p->flags & PF_EXITING) {
 		parent = p->real_parent;
-		bequeath(t, parent ? task_find(parent)->client : TB_NONE);
+		charge_heir(t, parent ? task_find(parent)->client : TB_NONE);
 	}
 }
 
@@ -362,9 +362,9 @@ s32 BPF_STRUCT_OPS(tombola_init_task, struct task_struct *p, struct scx_init_tas
 	/* At a fork the current task is the parent; p->real_parent is still the parent's parent. */
 	if (args->fork) {
 		forker = task_find(bpf_get_current_task_btf());
-		rehome_forker(bpf_get_current_task_btf(), forker);
+		update_forker(bpf_get_current_task_btf(), forker);
 	}
-	*leaf = arrive(p, forker);
+	*leaf = task_init(p, forker);
 	return *leaf ? 0 : -EAGAIN;
 }
 
@@ -380,7 +380,7 @@ void BPF_STRUCT_OPS(tombola_exit_task, struct task_struct *p, struct scx_exit_ta
 
 	if (!leaf)
 		return;
-	depart(task_at(*leaf));
+	task_exit(task_at(*leaf));
 	*leaf = TB_NONE;
 }
 
@@ -409,7 +409,7 @@ s32 BPF_STRUCT_OPS_SLEEPABLE(tombola_init)
 	root_client = (u32)user_of(0);
 	ret = slice_timers_init();
 	if (!ret)
-		ret = vigil_init();
+		ret = frozen_timer_init();
 	running = !ret;
 	return ret;
 }
@@ -430,7 +430,7 @@ void BPF_STRUCT_OPS(tombola_exit_op, struct scx_exit_info *info)
 	bpf_probe_read_kernel_str(tombola_exit.dump, sizeof(tombola_exit.dump), info->dump);
 	tombola_exit.code = info->exit_code;
 	tombola_exit.kind = (s32)info->kind;
-	ring_bell();
+	wake_daemon();
 }
 
 SEC(".struct_ops.link")

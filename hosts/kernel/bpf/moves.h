@@ -3,14 +3,14 @@
  * Where a client is, and who may have it elsewhere.
  *
  *   made, given back    a place among the clients, counted for the user that it belongs to (may_own)
- *   tickets             none sends a client to limbo, any others let it come home (step_fund, then step_move BY_TICKETS)
+ *   tickets             without any a client goes to the frozen root, with some it comes home (step_fund, step_move BY_TICKETS)
  *   moved               into another currency, a reservation, or out of a currency that ends
  *
- * What an administrator has set binds the owner (seat.limit): she gives the client no more tickets than that, and does not take
+ * What an administrator has set binds the owner (state.limit): she gives the client no more tickets than that, and does not take
  * it out of its currency, nor anything out of a currency that is limited. All of it is checked and done under one lock.
  *
- * A currency, or a process, with a reservation is a client of that, and one that is frozen is a client of limbo; where it comes
- * from is in its seat (home).
+ * A currency, or a process, with a reservation is a client of that, and one that is frozen is a client of the frozen root; where
+ * it comes from is in its state (home).
  *
  * Moving a currency asks how much is nested in it, which takes a look at every client and is done without the lock. Whoever makes
  * or moves a currency meanwhile changes `structure`, and the move is to be tried again.
@@ -19,18 +19,18 @@
 #include "state.h"
 #include "steps.h"
 
-static __always_inline void seat_init(u32 client, u32 id, u32 tgid, u32 user)
+static __always_inline void client_state_init(u32 client, u32 id, u32 tgid, u32 user)
 {
-	struct seat *seat = seat_of(client);
-	u32 serial = seat->serial + 1;
+	struct client_state *state = state_of(client);
+	u32 serial = state->serial + 1;
 
-	__builtin_memset(seat, 0, sizeof(*seat));
-	seat->serial = serial;
-	seat->id = id;
-	seat->tgid = tgid;
-	seat->user = user;
-	seat->limit = TOMBOLA_NO_LIMIT;
-	seat_of(user)->owned++;
+	__builtin_memset(state, 0, sizeof(*state));
+	state->serial = serial;
+	state->id = id;
+	state->tgid = tgid;
+	state->user = user;
+	state->limit = TOMBOLA_NO_LIMIT;
+	state_of(user)->owned++;
 }
 
 /*
@@ -39,7 +39,7 @@ static __always_inline void seat_init(u32 client, u32 id, u32 tgid, u32 user)
  */
 static __always_inline bool may_own(struct tb_queue *q, u32 user)
 {
-	return user == root_client || seat_of(user)->owned < TB_CLIENTS - q->used;
+	return user == root_client || state_of(user)->owned < TB_CLIENTS - q->used;
 }
 
 /* A new client, which belongs to `user`; TB_NONE: there is no place left. */
@@ -48,33 +48,33 @@ static __always_inline u32 new_client(struct tb_queue *q, u32 kind, u32 parent, 
 	u32 made = tb_new(q, kind, parent, tickets);
 
 	if (made)
-		seat_init(made, id, tgid, user);
+		client_state_init(made, id, tgid, user);
 	return made;
 }
 
 /* A reservation ends with the last who had it. */
-static __always_inline void vacate(struct tb_queue *q, u32 parent)
+static __always_inline void free_if_empty(struct tb_queue *q, u32 parent)
 {
 	struct tb_client *p = tb_at(q, parent);
 
 	if (p->kind != TB_KIND_RESERVATION || p->clients)
 		return;
 	reserved -= p->tickets;
-	seat_of(TB_NONE)->owned--;
+	state_of(TB_NONE)->owned--;
 	tb_free(q, parent);
 }
 
 /* A client that is idle and empty goes. */
 static __always_inline void free_client(struct tb_queue *q, u32 client)
 {
-	u32 parent = tb_at(q, client)->parent, user = seat_of(client)->user;
+	u32 parent = tb_at(q, client)->parent, user = state_of(client)->user;
 
-	seat_of(client)->tgid = 0;
-	seat_of(user)->owned--;
-	if (!seat_of(user)->owned)
+	state_of(client)->tgid = 0;
+	state_of(user)->owned--;
+	if (!state_of(user)->owned)
 		users_left = 1;
 	tb_free(q, client);
-	vacate(q, parent);
+	free_if_empty(q, parent);
 }
 
 /* Is `client` the currency `outer`, or at home inside it? */
@@ -95,7 +95,7 @@ static __noinline u32 limited_around(struct tb_queue *q, u32 client)
 		client = home_of(q, client);
 		if (tb_at(q, client)->kind != TB_KIND_CURRENCY)
 			return TB_NONE;
-		if (seat_of(client)->limit != TOMBOLA_NO_LIMIT)
+		if (state_of(client)->limit != TOMBOLA_NO_LIMIT)
 			break;
 	}
 	return client;
@@ -106,12 +106,12 @@ static __always_inline bool may_take(struct tb_queue *q, u32 client, u32 to)
 {
 	u32 limited = limited_around(q, client);
 
-	return seat_of(client)->limit == TOMBOLA_NO_LIMIT && (!limited || is_inside(q, to, limited));
+	return state_of(client)->limit == TOMBOLA_NO_LIMIT && (!limited || is_inside(q, to, limited));
 }
 
 /* Where a move may lead but into the currency of a number. */
 enum {
-	BY_TICKETS = ~0ull,     /* into limbo if it has none; home, if it has some and is in limbo */
+	BY_TICKETS = ~0ull,     /* to the frozen root if it has none; home, if it has some and is there */
 	OUT = ~0ull - 1,        /* out of the currency that is closed, which it is in or at home in, into the one around that */
 	HOME = ~0ull - 2,       /* a reservation ends */
 	TO_DIE = ~0ull - 3,     /* to its user, or if that is frozen to root, to come to an end */
@@ -127,25 +127,25 @@ static __noinline u32 way_out(struct tb_queue *q, u32 client)
 {
 	u32 home = home_of(q, client);
 
-	return seat_of(home)->closed ? home_of(q, home) : home;
+	return state_of(home)->closed ? home_of(q, home) : home;
 }
 
 static __noinline u32 place_of(struct tb_queue *q, u32 client, u64 to)
 {
-	struct seat *seat = seat_of(client);
+	struct client_state *state = state_of(client);
 	u32 parent = tb_at(q, client)->parent;
 
 	switch (to) {
 	case BY_TICKETS:
-		if (seat->frozen)
-			return TB_LIMBO;
-		return parent == TB_LIMBO ? way_out(q, client) : parent;
+		if (state->frozen)
+			return TB_FROZEN;
+		return parent == TB_FROZEN ? way_out(q, client) : parent;
 	case OUT:
 		return way_out(q, client);
 	case HOME:
 		return tb_at(q, parent)->kind == TB_KIND_RESERVATION ? way_out(q, client) : parent;
 	case TO_DIE:
-		return tb_frozen(q, seat->user) ? root_client : seat->user;
+		return tb_frozen(q, state->user) ? root_client : state->user;
 	default:
 		return client_of(q, to);
 	}
@@ -155,19 +155,19 @@ static __noinline u32 place_of(struct tb_queue *q, u32 client, u64 to)
 static __always_inline void take_place(struct tb_queue *q, u32 process, u32 leaf)
 {
 	struct tb_client *made = tb_at(q, process), *c = tb_at(q, leaf);
-	struct seat *seat = seat_of(process), *of_leaf = seat_of(leaf);
+	struct client_state *state = state_of(process), *of_leaf = state_of(leaf);
 
-	tb_at(q, TB_LIMBO)->clients--;
+	tb_at(q, TB_FROZEN)->clients--;
 	tb_at(q, c->parent)->clients++;
 	made->parent = c->parent;
 	made->tickets = c->tickets;
 	made->pass = c->pass;
 	made->used_ns = c->used_ns;
-	seat->home = of_leaf->home;
-	seat->limit = of_leaf->limit;
-	seat->frozen = of_leaf->frozen;
-	seat->wins = of_leaf->wins;
-	__builtin_memcpy(seat->left, of_leaf->left, sizeof(seat->left));
+	state->home = of_leaf->home;
+	state->limit = of_leaf->limit;
+	state->frozen = of_leaf->frozen;
+	state->wins = of_leaf->wins;
+	__builtin_memcpy(state->left, of_leaf->left, sizeof(state->left));
 	of_leaf->limit = TOMBOLA_NO_LIMIT;
 	of_leaf->frozen = 0;
 }
@@ -175,7 +175,7 @@ static __always_inline void take_place(struct tb_queue *q, u32 process, u32 leaf
 /* May a client change to the currency `to` now? Otherwise a negative error; or 0: it is away, and will come home there. */
 static __always_inline int may_come(struct tb_queue *q, u32 client, u32 to, u64 how)
 {
-	if (!to || seat_of(to)->closed)
+	if (!to || state_of(to)->closed)
 		return -ENOENT;
 	if (how & BY_OWNER && !may_take(q, client, to))
 		return -EPERM;
@@ -186,18 +186,18 @@ static __always_inline int may_come(struct tb_queue *q, u32 client, u32 to, u64 
 	}
 	if (how & AT_ONCE || !is_away(q, client))
 		return 1;
-	seat_of(client)->home = number_of(to);
+	state_of(client)->home = number_of(to);
 	return 0;
 }
 
-/* Of a client that is to go to limbo or to have a reservation: where it comes from. */
+/* Of a client that is to go to the frozen root or to have a reservation: where it comes from. */
 static __always_inline void leave_home(struct tb_queue *q, u32 client)
 {
 	u32 parent = tb_at(q, client)->parent;
 	u8 kind = tb_at(q, parent)->kind;
 
 	if (kind == TB_KIND_USER || kind == TB_KIND_CURRENCY)
-		seat_of(client)->home = number_of(parent);
+		state_of(client)->home = number_of(parent);
 }
 
 /*
@@ -227,9 +227,9 @@ __noinline int step_move(u64 number, u64 to, u64 how)
 			take_place(&rq->economy, rq->into, client);
 		leave_home(&rq->economy, client);
 		tb_move(&rq->economy, RULES, client, rq->into);
-		if (rq->into == TB_LIMBO)
+		if (rq->into == TB_FROZEN)
 			wait_urgently(rq, client);
-		vacate(&rq->economy, from);
+		free_if_empty(&rq->economy, from);
 	}
 	bpf_spin_unlock(&rq->lock);
 	return may < 0 ? may : 0;
@@ -241,9 +241,9 @@ __noinline int step_move(u64 number, u64 to, u64 how)
 /* The most tickets that its owner may give it. */
 static __always_inline u32 most(struct tb_queue *q, u32 client)
 {
-	if (seat_of(client)->limit == TOMBOLA_NO_LIMIT && tb_at(q, client)->kind == TB_KIND_USER)
+	if (state_of(client)->limit == TOMBOLA_NO_LIMIT && tb_at(q, client)->kind == TB_KIND_USER)
 		return default_base;
-	return seat_of(client)->limit;
+	return state_of(client)->limit;
 }
 
 /* Other tickets, or none, for a client; then it is to be moved BY_TICKETS. */
@@ -256,14 +256,14 @@ __noinline int step_fund(u64 number, u32 tickets, u32 limit, u64 how)
 	if (!rq)
 		return ret;
 	bpf_spin_lock(&rq->lock);
-	if (client_of(&rq->economy, number) && !(seat_of(client)->closed && tb_at(&rq->economy, client)->kind == TB_KIND_USER))
+	if (client_of(&rq->economy, number) && !(state_of(client)->closed && tb_at(&rq->economy, client)->kind == TB_KIND_USER))
 		ret = how & BY_OWNER && tickets > most(&rq->economy, client) ? -EPERM : 0;
 	if (how & BY_OWNER && tb_at(&rq->economy, tb_at(&rq->economy, client)->parent)->kind == TB_KIND_PROCESS)
 		ret = -EAGAIN; /* as in step_move */
 	if (!ret) {
 		if (limit != SAME_LIMIT)
-			seat_of(client)->limit = (u16)limit;
-		seat_of(client)->frozen = !tickets;
+			state_of(client)->limit = (u16)limit;
+		state_of(client)->frozen = !tickets;
 		if (tickets)
 			tb_set_tickets(&rq->economy, RULES, client, tickets);
 	}
@@ -302,12 +302,12 @@ __noinline int step_settle_running(s32 cpu, u32 client, u64 now, u32 seed)
 	ran_ns = now - c->since_ns;
 	if (leaf && (s64)ran_ns > 0 && tb_at(&rq->economy, leaf)->state & TB_ACTIVE && runs_inside(&rq->economy, leaf, client)) {
 		c->since_ns = now;
-		seat_of(leaf)->uncounted_ns += ran_ns;
+		state_of(leaf)->uncounted_ns += ran_ns;
 		bill->used_ns = ran_ns;
 		bill->precharge_ns = 0;
 		bill->next_ns = 0;
 		bill->seed = seed;
-		if (tb_at(&rq->economy, TB_LIMBO)->clients)
+		if (tb_at(&rq->economy, TB_FROZEN)->clients)
 			rq->economy.moves_to = pays_for(&rq->economy, leaf);
 		tb_charge(&rq->economy, RULES, leaf);
 	}
@@ -380,7 +380,7 @@ __noinline int step_close(u64 number, u32 closed)
 		return ret;
 	bpf_spin_lock(&rq->lock);
 	if (client_of(&rq->economy, number) && tb_at(&rq->economy, (u32)number)->kind == TB_KIND_CURRENCY) {
-		seat_of((u32)number)->closed = (u8)closed;
+		state_of((u32)number)->closed = (u8)closed;
 		structure++;
 		ret = 0;
 	}

@@ -27,17 +27,17 @@ static __always_inline u64 precharge_ns(u64 slice_ns)
  */
 static __always_inline void note_use(struct tb_queue *q, struct task *t)
 {
-	struct seat *seat = seat_of(process_of(q, t->client));
+	struct client_state *state = state_of(process_of(q, t->client));
 	u64 sixths = 0;
 
 	if (t->sliced_ns < t->slice_ns)
 		sixths = ((t->slice_ns - t->sliced_ns) * (TOMBOLA_QUANTUM_PARTS - 1) + t->slice_ns / 2) / t->slice_ns;
 	if (sixths < TOMBOLA_QUANTUM_PARTS)
-		seat->left[sixths]++;
+		state->left[sixths]++;
 }
 
 /* Count p's run up to now. */
-static __always_inline void take_stock(struct task_struct *p, struct task *t)
+static __always_inline void account_runtime(struct task_struct *p, struct task *t)
 {
 	u64 exec_ns = p->se.sum_exec_runtime, used_ns = exec_ns - t->exec_ns;
 

@@ -136,16 +136,16 @@ static __always_inline void slice_timer_wind(s32 cpu, struct cpu *c, u64 now)
  * goes on by itself: if freezing somebody started it, who freezes again and again would keep it from ever firing. It also looks
  * for users who have gone.
  */
-static int vigil(void *map, u32 *key, struct slice_timer *value)
+static int frozen_timer_fired(void *map, u32 *key, struct slice_timer *value)
 {
 	struct run_queue *rq = queue_of(0);
 
 	bpf_timer_start(&value->timer, tombola_config.patience_ns / 5, 0);
 	if (users_left) {
 		users_left = 0;
-		purge_users(TB_LIMBO);
+		purge_users(TB_FROZEN);
 	}
-	if (rq && tb_at(&rq->economy, TB_LIMBO)->active)
+	if (rq && tb_at(&rq->economy, TB_FROZEN)->active)
 		kick_idle();
 	return 0;
 }
@@ -155,17 +155,17 @@ struct {
 	__uint(max_entries, 1);
 	__type(key, u32);
 	__type(value, struct slice_timer);
-} vigil_timer SEC(".maps");
+} frozen_timer SEC(".maps");
 
-static __always_inline int vigil_init(void)
+static __always_inline int frozen_timer_init(void)
 {
 	u32 key = 0;
-	struct slice_timer *timer = bpf_map_lookup_elem(&vigil_timer, &key);
+	struct slice_timer *timer = bpf_map_lookup_elem(&frozen_timer, &key);
 
 	if (!timer)
 		return -EINVAL;
-	bpf_timer_init(&timer->timer, &vigil_timer, CLOCK_MONOTONIC);
-	bpf_timer_set_callback(&timer->timer, vigil);
+	bpf_timer_init(&timer->timer, &frozen_timer, CLOCK_MONOTONIC);
+	bpf_timer_set_callback(&timer->timer, frozen_timer_fired);
 	return (int)bpf_timer_start(&timer->timer, tombola_config.patience_ns / 5, 0);
 }
 

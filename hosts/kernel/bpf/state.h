@@ -2,13 +2,15 @@
 /*
  * What the scheduler remembers, and under which lock.
  *
- *   run queue   the economy (core/include/tombola/economy.h): passes, orders, who waits. Under its own lock, always.
- *   seat        what this host adds to a client of the economy; same index, same lock.
- *   task        what a thread knows of itself; by its leaf. Only from its own operations, which the kernel serializes.
- *   cpu         what runs where, and the slice timer. Written by that CPU; others read it, see slice.h for the races.
+ *   run_queue      the economy (core/include/tombola/economy.h): passes, orders, who waits. Under its own lock, always.
+ *   client_state   what this host adds to a client of the economy; same index. Written under the same lock, but for what only
+ *                  the CPU writes that has the leaf (precharge_ns, border_ns, frozen_ns, id), counts (wins, left) and a
+ *                  currency's name, whose first letter is written last. Read without it where one number is wanted.
+ *   task           what a thread knows of itself; by its leaf. Only from its own operations, which the kernel serializes.
+ *   cpu            what runs where, and the slice timer. Written by that CPU; others read it, see slice.h for the races.
  *
- * There is one run queue as yet, but nothing here says so except NR_QUEUES: a task records its queue, and accounting follows
- * that, never the CPU on which the task is seen.
+ * There is one run queue: NR_QUEUES says so, and queue_of(0), which stands for it in what is not about one task. A task records
+ * its queue, and accounting follows that, never the CPU on which the task is seen.
  */
 #pragma once
 #include "kernel.h"
@@ -79,7 +81,7 @@ struct run_queue {
 	volatile u64 meeting; /* where it and who has the CPU meet (tb_meet) */
 	volatile u32 into;    /* the same of a move: the currency that it leads into */
 	volatile u64 drawn;   /* and of a draw: who has won */
-	/* Clients that wait in limbo and may hold something of the kernel's, from the first to before the last. */
+	/* Clients that wait in the frozen root and may hold something of the kernel's, from the first to before the last. */
 	struct urgent {
 		u64 number;
 		u32 user; /* its user's client, when it came */
@@ -96,7 +98,7 @@ struct {
 	__type(value, struct run_queue);
 } queues SEC(".maps");
 
-struct seat {
+struct client_state {
 	u64 precharge_ns; /* what the pick of a running leaf charged in advance */
 	u64 uncounted_ns; /* what it was charged for its run before the kernel had counted that (step_settle_running) */
 	u64 wins;
@@ -104,7 +106,7 @@ struct seat {
 		u32 left[TOMBOLA_QUANTUM_PARTS]; /* of a process: how much of its slices was left */
 		char name[TOMBOLA_NAME]; /* of a currency */
 	};
-	u32 serial;  /* how often this seat was taken: clients are used again */
+	u32 serial;  /* how often this state was taken: clients are used again */
 	u32 id;      /* uid of a user and of a currency's owner, tgid, tid */
 	u32 tgid;    /* of a thread or process */
 	u32 user;    /* the client of the user that it belongs to; that one outlives it */
@@ -115,14 +117,14 @@ struct seat {
 	u32 child_tid; /* and whose that was */
 	u64 border_ns; /* of a frozen leaf: its CPU time when seen at the border to user mode, holding nothing of the kernel's */
 	u64 frozen_ns; /* of a leaf: CPU time that it has had since it was frozen */
-	u64 home;    /* of one in limbo or with a reservation: number of the currency that it comes from */
+	u64 home;    /* of one in the frozen root or with a reservation: number of the currency that it comes from */
 	u16 limit;   /* the most tickets that its owner may give it, as an administrator said; or TOMBOLA_NO_LIMIT */
-	u8 frozen;   /* it has no tickets, and belongs into limbo */
+	u8 frozen;   /* it has no tickets, and belongs into the frozen root */
 	u8 closed;   /* of a currency that is about to end: nothing may come into it */
 	u8 empty;    /* of a user: nothing belonged to it when purge_users looked last */
 };
 
-struct seat seats[TB_CLIENTS];
+struct client_state client_states[TB_CLIENTS];
 
 struct task {
 	u32 queue;
@@ -169,7 +171,6 @@ struct {
 } subordinates SEC(".maps");
 
 /* tgid of a process with several threads -> client. */
-
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
 	__uint(max_entries, TB_CLIENTS);
@@ -231,13 +232,13 @@ struct {
 struct {
 	__uint(type, BPF_MAP_TYPE_RINGBUF);
 	__uint(max_entries, 1 << 12);
-} bell SEC(".maps");
+} daemon_events SEC(".maps");
 
-static __always_inline void ring_bell(void)
+static __always_inline void wake_daemon(void)
 {
 	u64 nothing = 0;
 
-	bpf_ringbuf_output(&bell, &nothing, sizeof(nothing), 0);
+	bpf_ringbuf_output(&daemon_events, &nothing, sizeof(nothing), 0);
 }
 
 /*
@@ -247,7 +248,7 @@ static __always_inline void ring_bell(void)
 static __always_inline void tell_of_base(void)
 {
 	if (!__sync_lock_test_and_set(&base_changed, 1))
-		ring_bell();
+		wake_daemon();
 }
 
 static __always_inline void count(enum tombola_counter what)
@@ -291,9 +292,9 @@ static __always_inline struct task *task_find(struct task_struct *p)
 	return task_at(leaf ? *leaf : TB_NONE);
 }
 
-static __always_inline struct seat *seat_of(u32 client)
+static __always_inline struct client_state *state_of(u32 client)
 {
-	return &seats[client & (TB_CLIENTS - 1)];
+	return &client_states[client & (TB_CLIENTS - 1)];
 }
 
 static __always_inline struct cpu *cpu_of(s32 cpu)
@@ -352,14 +353,14 @@ static __always_inline u64 mask_of(struct task_struct *p)
 /* A client's number for user space: never that of another. Of a number, the client; TB_NONE if it is gone. */
 static __always_inline u64 number_of(u32 client)
 {
-	return (u64)seat_of(client)->serial << 32 | client;
+	return (u64)state_of(client)->serial << 32 | client;
 }
 
 static __always_inline u32 client_of(struct tb_queue *q, u64 number)
 {
 	u32 client = (u32)number;
 
-	if (!client || client >= TB_CLIENTS || seat_of(client)->serial != number >> 32)
+	if (!client || client >= TB_CLIENTS || state_of(client)->serial != number >> 32)
 		return TB_NONE;
 	return tb_at(q, client)->kind == TB_KIND_FREE ? TB_NONE : client;
 }

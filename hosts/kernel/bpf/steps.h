@@ -12,12 +12,12 @@
 #pragma once
 #include "state.h"
 
-/* Is a client in limbo, or with a reservation, and not where it is at home? */
+/* Is a client in the frozen root, or with a reservation, and not where it is at home? */
 static __always_inline bool is_away(struct tb_queue *q, u32 client)
 {
 	u8 kind = tb_at(q, tb_at(q, client)->parent)->kind;
 
-	return kind == TB_KIND_RESERVATION || kind == TB_KIND_LIMBO;
+	return kind == TB_KIND_RESERVATION || kind == TB_KIND_FROZEN;
 }
 
 /* The currency that a client is at home in. */
@@ -29,9 +29,9 @@ static __noinline u32 home_of(struct tb_queue *q, u32 client)
 	if (tb_at(q, client)->kind == TB_KIND_USER)
 		return TB_BEST_EFFORT;
 	if (is_away(q, client))
-		home = client_of(q, seat_of(client)->home);
+		home = client_of(q, state_of(client)->home);
 	kind = tb_at(q, home)->kind;
-	return kind == TB_KIND_USER || kind == TB_KIND_CURRENCY ? home : seat_of(client)->user;
+	return kind == TB_KIND_USER || kind == TB_KIND_CURRENCY ? home : state_of(client)->user;
 }
 
 /* Of a leaf that is frozen, or in something that is: the currency which that comes from. TB_NONE: nobody, a user is frozen. */
@@ -40,44 +40,44 @@ static __noinline u32 pays_for(struct tb_queue *q, u32 leaf)
 	tb_loop(TB_DEPTH) {
 		u32 parent = tb_at(q, leaf)->parent;
 
-		if (!parent || parent == TB_LIMBO)
+		if (!parent || parent == TB_FROZEN)
 			break;
 		leaf = parent;
 	}
-	if (tb_at(q, leaf)->parent != TB_LIMBO || tb_at(q, leaf)->kind == TB_KIND_USER)
+	if (tb_at(q, leaf)->parent != TB_FROZEN || tb_at(q, leaf)->kind == TB_KIND_USER)
 		return TB_NONE;
 	return home_of(q, leaf);
 }
 
 /*
  * Under the lock: charge a leaf and its currencies for what it used, undo what its pick had charged in advance, and charge its
- * next run in advance. What task and seat say of both belongs to whoever holds the leaf: the CPU it runs on, or the one that has
+ * next run in advance. What task and state say of both belongs to whoever holds the leaf: the CPU it runs on, or the one that has
  * just withdrawn it. What it was charged before that was counted (step_settle_running) is taken off. What one that is frozen uses
  * all the same is charged to the currency that it comes from, too.
  */
 static __always_inline void charge(struct tb_queue *q, u32 leaf, u64 next_ns, u32 seed)
 {
-	struct seat *seat = seat_of(leaf);
+	struct client_state *state = state_of(leaf);
 	struct task *t = task_at(leaf);
 	struct tb_bill *bill = &q->bill;
-	u64 counted_ns = tb_min(seat->uncounted_ns, t->unpaid_ns);
+	u64 counted_ns = tb_min(state->uncounted_ns, t->unpaid_ns);
 
 	bill->used_ns = t->unpaid_ns - counted_ns;
-	bill->precharge_ns = seat->precharge_ns;
+	bill->precharge_ns = state->precharge_ns;
 	bill->next_ns = next_ns;
 	bill->seed = seed;
-	if (bill->used_ns && tb_at(q, TB_LIMBO)->clients)
+	if (bill->used_ns && tb_at(q, TB_FROZEN)->clients)
 		q->moves_to = pays_for(q, leaf);
 	t->unpaid_ns = 0;
-	seat->uncounted_ns -= counted_ns;
-	seat->precharge_ns = next_ns;
+	state->uncounted_ns -= counted_ns;
+	state->precharge_ns = next_ns;
 	tb_charge(q, RULES, leaf);
 }
 
 /* Every other time there is nothing to charge. */
 static __always_inline bool owes(u32 leaf, u64 next_ns)
 {
-	return task_at(leaf)->unpaid_ns | (seat_of(leaf)->precharge_ns ^ next_ns);
+	return task_at(leaf)->unpaid_ns | (state_of(leaf)->precharge_ns ^ next_ns);
 }
 
 /* Only what was used is drawn for. */
@@ -112,9 +112,9 @@ static __always_inline void settle_bill(u32 queue, u32 leaf, u64 next_ns)
 /* A frozen thread that is seen at the border to user mode holds nothing of the kernel's. One that never is has had its time. */
 static __always_inline bool is_done(u32 leaf)
 {
-	struct seat *seat = seat_of(leaf);
+	struct client_state *state = state_of(leaf);
 
-	return (seat->border_ns && seat->border_ns == task_at(leaf)->exec_ns) || seat->frozen_ns > URGENT_MOST_NS;
+	return (state->border_ns && state->border_ns == task_at(leaf)->exec_ns) || state->frozen_ns > URGENT_MOST_NS;
 }
 
 /*
@@ -125,14 +125,14 @@ static __always_inline bool is_done(u32 leaf)
 static __always_inline void wait_urgently(struct run_queue *rq, u32 client)
 {
 	struct urgent *urgent = &rq->urgent[rq->urgent_last & (NR_URGENT - 1)];
-	u32 user = seat_of(client)->user;
+	u32 user = state_of(client)->user;
 
-	if (is_done(client) || rq->urgent_last - rq->urgent_first >= NR_URGENT || seat_of(user)->urgent >= NR_URGENT_OF_USER)
+	if (is_done(client) || rq->urgent_last - rq->urgent_first >= NR_URGENT || state_of(user)->urgent >= NR_URGENT_OF_USER)
 		return;
 	urgent->number = number_of(client);
 	urgent->user = user;
 	rq->urgent_last++;
-	seat_of(user)->urgent++;
+	state_of(user)->urgent++;
 }
 
 /* Of the leaves that wait in a client, or the client itself: whose turn it is on a CPU of `mask`. */
@@ -158,7 +158,7 @@ static __noinline u32 next_urgent(struct run_queue *rq, u64 mask)
 	if (rq->urgent_first == rq->urgent_last)
 		return TB_NONE;
 	rq->urgent_first++;
-	seat_of(first->user)->urgent--;
+	state_of(first->user)->urgent--;
 	if (!tb_frozen(q, client))
 		return TB_NONE;
 	leaf = first_in(q, client, mask);
@@ -238,35 +238,35 @@ __noinline u64 step_draw(u32 cpu, u32 held, u64 now, u64 mask)
 #define WOKEN_SYNC (1 << 30)
 
 /* Who has the CPU goes on; loses it now; or is to lose it later. And the thread need not wait, since it is next. */
-enum challenge { CHALLENGE_NONE = 0, CHALLENGE_WON = 1, CHALLENGE_LATER = 2, CHALLENGE_NEXT = 4 };
+enum preempt { PREEMPT_NONE = 0, PREEMPT_NOW = 1, PREEMPT_LATER = 2, PREEMPT_NEXT = 4 };
 
 /*
  * A thread is there to run while somebody has the CPU it woke on: take the CPU away, or plan for when the newcomer will be the
  * better choice.
  */
-static __noinline u32 challenge(struct tb_queue *q, u64 both, u32 waker, s32 cpu, u64 now)
+static __noinline u32 check_preempt(struct tb_queue *q, u64 both, u32 waker, s32 cpu, u64 now)
 {
 	struct cpu *c = cpu_of(cpu);
 	struct tb_run run;
 	u64 crossing_ns;
 
 	if (!c->leaf || c->leaf == waker || !(tb_at(q, c->leaf)->state & TB_ACTIVE))
-		return CHALLENGE_NONE;
+		return PREEMPT_NONE;
 	run.ran_ns = now - c->since_ns;
-	run.precharge_ns = seat_of(c->leaf)->precharge_ns;
+	run.precharge_ns = state_of(c->leaf)->precharge_ns;
 	run.woke = cpu & WOKEN_HERE;
 	crossing_ns = tb_crossing_ns(q, RULES, both, c->leaf, &run);
 	if (!crossing_ns)
-		return CHALLENGE_WON;
+		return PREEMPT_NOW;
 	/* Nobody waited before: the slice was for a thread alone. */
 	if (crossing_ns > tombola_config.rules.quantum_ns)
 		crossing_ns = tombola_config.rules.quantum_ns;
 	if (crossing_ns < SLICE_MIN_NS)
 		crossing_ns = SLICE_MIN_NS;
 	if ((s64)(c->end_ns - now - crossing_ns) <= 0)
-		return CHALLENGE_NONE;
+		return PREEMPT_NONE;
 	c->end_ns = now + crossing_ns;
-	return CHALLENGE_LATER;
+	return PREEMPT_LATER;
 }
 
 /* Would an active thread that does not wait be drawn before all who do? While a frozen one is active, it may be that one. */
@@ -274,7 +274,7 @@ static __always_inline u32 is_best(struct tb_queue *q, u32 leaf, u64 mask, u64 n
 {
 	u32 best;
 
-	if (tb_at(q, TB_LIMBO)->active || tb_overdue(q, now, tombola_config.patience_ns, mask))
+	if (tb_at(q, TB_FROZEN)->active || tb_overdue(q, now, tombola_config.patience_ns, mask))
 		return 0;
 	best = q->waiting ? tb_pick(q, RULES, mask) : TB_NONE;
 	return !best || tb_keeps(q, RULES, leaf, best);
@@ -292,15 +292,15 @@ static __always_inline u32 is_next(struct tb_queue *q, u32 leaf, s32 cpu, u64 no
 	bool only_won = (tombola_config.nr_cpus > 1 && !(cpu & WOKEN_SYNC)) || tombola_config.tick_slices;
 
 	if (c->next) {
-		c->doubtful |= leaf != c->beaten && (!(cpu & WOKEN) || verdict == CHALLENGE_WON);
+		c->doubtful |= leaf != c->beaten && (!(cpu & WOKEN) || verdict == PREEMPT_NOW);
 		return 0;
 	}
-	if (!(cpu & WOKEN) || (only_won && verdict != CHALLENGE_WON) || !is_best(q, leaf, cpu_mask(cpu), now))
+	if (!(cpu & WOKEN) || (only_won && verdict != PREEMPT_NOW) || !is_best(q, leaf, cpu_mask(cpu), now))
 		return 0;
 	c->next = leaf;
-	c->beaten = verdict == CHALLENGE_WON ? c->leaf : TB_NONE;
+	c->beaten = verdict == PREEMPT_NOW ? c->leaf : TB_NONE;
 	c->doubtful = 0;
-	return CHALLENGE_NEXT;
+	return PREEMPT_NEXT;
 }
 
 /*
@@ -340,7 +340,7 @@ __noinline u32 step_wait(u32 queue, u32 leaf, u64 mask, u64 now, s32 cpu)
 	u64 both;
 
 	if (!rq)
-		return CHALLENGE_NONE;
+		return PREEMPT_NONE;
 	bpf_spin_lock(&rq->lock);
 	root_keeps_up(&rq->economy, leaf);
 	rq->meeting = 0;
@@ -349,10 +349,10 @@ __noinline u32 step_wait(u32 queue, u32 leaf, u64 mask, u64 now, s32 cpu)
 	both = rq->meeting;
 	tb_join(&rq->economy, RULES, leaf, mask, cpu & WOKEN_HERE ? tb_at(&rq->economy, (u32)both)->parent : TB_NONE);
 	tb_withdraw(&rq->economy, leaf);
-	rq->verdict = challenge(&rq->economy, both, leaf, cpu, now);
+	rq->verdict = check_preempt(&rq->economy, both, leaf, cpu, now);
 	rq->verdict |= is_next(&rq->economy, leaf, cpu, now, rq->verdict);
 	verdict = rq->verdict;
-	if (!(verdict & CHALLENGE_NEXT))
+	if (!(verdict & PREEMPT_NEXT))
 		tb_wait(&rq->economy, RULES, leaf, mask, now);
 	if (tb_frozen(&rq->economy, leaf))
 		wait_urgently(rq, leaf);

@@ -102,7 +102,7 @@ __noinline u64 user_of(u32 uid)
 __noinline int step_close_user(u32 client)
 {
 	struct run_queue *rq = queue_of(0);
-	struct seat *seat = seat_of(client);
+	struct client_state *state = state_of(client);
 	struct tb_client *c;
 	u32 idle, closed = 0;
 
@@ -110,11 +110,11 @@ __noinline int step_close_user(u32 client)
 		return 0;
 	bpf_spin_lock(&rq->lock);
 	c = tb_at(&rq->economy, client);
-	idle = c->kind == TB_KIND_USER && !seat->owned && !seat->urgent && !c->clients && seat->id &&
-	       c->parent == TB_BEST_EFFORT && c->tickets == default_base && seat->limit == TOMBOLA_NO_LIMIT;
-	closed = idle && seat->empty;
-	seat->empty = (u8)idle;
-	seat->closed |= (u8)closed;
+	idle = c->kind == TB_KIND_USER && !state->owned && !state->urgent && !c->clients && state->id &&
+	       c->parent == TB_BEST_EFFORT && c->tickets == default_base && state->limit == TOMBOLA_NO_LIMIT;
+	closed = idle && state->empty;
+	state->empty = (u8)idle;
+	state->closed |= (u8)closed;
 	users_left |= idle;
 	bpf_spin_unlock(&rq->lock);
 	return (int)closed;
@@ -130,8 +130,8 @@ __noinline int purge_users(u32 i)
 	tb_loop(TB_CLIENTS) {
 		if (i >= rq->economy.fresh)
 			break;
-		if (tb_at(&rq->economy, i)->kind == TB_KIND_USER && !seat_of(i)->owned && step_close_user(i)) {
-			u32 uid = seat_of(i)->id;
+		if (tb_at(&rq->economy, i)->kind == TB_KIND_USER && !state_of(i)->owned && step_close_user(i)) {
+			u32 uid = state_of(i)->id;
 
 			bpf_map_delete_elem(&users, &uid);
 			step_free(number_of(i));

@@ -122,16 +122,16 @@ enum tombola_info {
 /* What is counted because it should be rare; TOMBOLA_GET_COUNTER reads them, `tombola status` shows them. */
 enum tombola_counter {
 	TOMBOLA_COUNT_DRAWS,       /* decisions that gave a CPU to somebody who waited */
-	TOMBOLA_COUNT_KEEPS,       /* decisions that left the CPU where it was */
+	TOMBOLA_COUNT_KEPT,       /* decisions that left the CPU where it was */
 	TOMBOLA_COUNT_PREEMPTIONS, /* wake-ups that took the CPU at once */
-	TOMBOLA_COUNT_CUTS,        /* wake-ups that shortened the running slice */
+	TOMBOLA_COUNT_SLICE_SHORTENED,        /* wake-ups that shortened the running slice */
 	TOMBOLA_COUNT_OVERDUE,     /* picks out of order, lest the kernel's watchdog call it a stall */
 	TOMBOLA_COUNT_CLAMPED,     /* charges in which the lag bound took something */
 	TOMBOLA_COUNT_MISPLACED,   /* picks of threads that the CPU might not have, or not yet */
-	TOMBOLA_COUNT_GONE,        /* picks that found the thread gone */
+	TOMBOLA_COUNT_EXITED_BEFORE_RUN,        /* picks that found the thread gone */
 	TOMBOLA_COUNT_REHOMED,     /* threads that changed user */
-	TOMBOLA_COUNT_STRAYS,      /* threads that ran without having been drawn, and were charged all the same */
-	TOMBOLA_COUNT_FULL,        /* forks refused: their user has as many clients as are free, or none is */
+	TOMBOLA_COUNT_RAN_UNPICKED,      /* threads that ran without having been drawn, and were charged all the same */
+	TOMBOLA_COUNT_NO_SLOT,        /* forks refused: their user has as many clients as are free, or none is */
 	TOMBOLA_COUNT_UNTRACED,    /* runs that the trace had no room for: its reader was too slow */
 	TOMBOLA_COUNTERS,
 };
@@ -140,7 +140,7 @@ enum tombola_counter {
 struct tombola_node {
 	__u32 index;   /* its number */
 	__u32 parent;  /* the number of the currency it is a client of; 0 for base */
-	__u32 kind;    /* enum tb_kind: 1 base, 2 best-effort, 3 user, 4 process, 5 thread, 6 currency, 7 reservation, 8 limbo */
+	__u32 kind;    /* 1 base, 2 best-effort, 3 user, 4 process, 5 thread, 6 currency, 7 reservation, 8 the frozen root */
 	__u32 id;      /* uid of a user and of a currency's owner, tgid of a process, tid of a thread */
 	__u32 tickets; /* in the parent's money */
 	__u32 active;  /* 1 if runnable, or the currency of somebody runnable */

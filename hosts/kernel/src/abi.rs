@@ -92,16 +92,16 @@ pub mod reserved {
 /// The counters in the order of their indices, named as `tombola status` shows them.
 pub const COUNTERS: [&str; 12] = [
     "draws",
-    "keeps",
+    "kept",
     "preemptions",
-    "cuts",
+    "slice_shortened",
     "overdue",
     "clamped",
     "misplaced",
-    "gone",
+    "exited_before_run",
     "rehomed",
-    "strays",
-    "full",
+    "ran_unpicked",
+    "no_slot",
     UNTRACED,
 ];
 pub const UNTRACED: &str = "untraced";
@@ -115,7 +115,7 @@ pub mod kind {
     pub const THREAD: u32 = 5;
     pub const CURRENCY: u32 = 6;
     pub const RESERVATION: u32 = 7;
-    pub const LIMBO: u32 = 8;
+    pub const FROZEN: u32 = 8;
 }
 
 /// One node of the tree of currencies.

@@ -103,7 +103,7 @@ pub struct Running {
     signals: SigSet,
     /// Readable while one of them is there.
     signals_fd: SignalFd,
-    bell: RingBuffer<'static>,
+    daemon_events: RingBuffer<'static>,
 }
 
 /// Loads and attaches. From here on SIGINT, SIGTERM and SIGHUP are held back for [`Running::wait`].
@@ -132,7 +132,8 @@ pub fn start(options: &Options) -> Result<Running> {
     let mut running = Running {
         _link: link,
         _signals_link: signals_link,
-        bell: bell(&skeleton).map_err(|error| refused("listening to it", &error))?,
+        daemon_events: daemon_events(&skeleton)
+            .map_err(|error| refused("listening to it", &error))?,
         skeleton,
         place,
         signals,
@@ -169,17 +170,17 @@ impl Running {
     /// Returns when something has happened, or with nothing after `time`, if there is one.
     pub fn wait(&self, time: Option<Duration>) -> Option<Event> {
         // SAFETY: the ring buffer holds it open.
-        let bell = unsafe { BorrowedFd::borrow_raw(self.bell.epoll_fd()) };
+        let daemon_events = unsafe { BorrowedFd::borrow_raw(self.daemon_events.epoll_fd()) };
         let mut files = [
             PollFd::new(self.signals_fd.as_fd(), PollFlags::POLLIN),
-            PollFd::new(bell, PollFlags::POLLIN),
+            PollFd::new(daemon_events, PollFlags::POLLIN),
         ];
         // Rounded up to whole milliseconds; too long a time is cut, which makes a look early.
         let timeout = time.map_or(PollTimeout::NONE, |time| {
             PollTimeout::try_from(time.as_micros().div_ceil(1000)).unwrap_or(PollTimeout::MAX)
         });
         let nothing = poll(&mut files, timeout) == Ok(0);
-        let _ = self.bell.consume(); // what it rang for is to be seen elsewhere
+        let _ = self.daemon_events.consume(); // what it is about is to be seen elsewhere
         match next_signal(&self.signals) {
             Some(Signal::SIGHUP) => return Some(Event::Reload),
             Some(signal) => return Some(Event::End(End::Asked(signal))),
@@ -263,9 +264,9 @@ fn count_subordinates(skeleton: &mut MainSkel, count: u32) {
     }
 }
 
-fn bell(skeleton: &MainSkel) -> libbpf_rs::Result<RingBuffer<'static>> {
+fn daemon_events(skeleton: &MainSkel) -> libbpf_rs::Result<RingBuffer<'static>> {
     let mut builder = RingBufferBuilder::new();
-    builder.add(&skeleton.maps.bell, |_| 0)?;
+    builder.add(&skeleton.maps.daemon_events, |_| 0)?;
     builder.build()
 }
 

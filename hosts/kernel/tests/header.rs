@@ -78,7 +78,7 @@ fn constants() -> Vec<(&'static str, usize)> {
         ("TB_KIND_THREAD", kind::THREAD as usize),
         ("TB_KIND_CURRENCY", kind::CURRENCY as usize),
         ("TB_KIND_RESERVATION", kind::RESERVATION as usize),
-        ("TB_KIND_LIMBO", kind::LIMBO as usize),
+        ("TB_KIND_FROZEN", kind::FROZEN as usize),
     ]
 }
 

@@ -27,12 +27,12 @@ new_key_type! {
     pub struct JobId;
     /// Of one who waits for a job.
     pub struct WaiterId;
-    struct PurseId;
+    struct CurrencyNodeId;
 }
 
 /// A currency of one queue, never of another.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct Currency(Option<PurseId>);
+pub struct Currency(Option<CurrencyNodeId>);
 
 impl Currency {
     /// That of all who have none of their own.
@@ -130,7 +130,7 @@ struct Waiter {
 }
 
 /// A currency's clients are in it.
-struct Purse {
+struct CurrencyNode {
     node: u32,
     inside: Currency,
     depth: u32,
@@ -147,7 +147,7 @@ pub struct RunQueue {
     arrivals: u64,
     jobs: SlotMap<JobId, Job>,
     waiters: SlotMap<WaiterId, Waiter>,
-    purses: SlotMap<PurseId, Purse>,
+    currencies: SlotMap<CurrencyNodeId, CurrencyNode>,
     /// Jobs that wait for a worker, in orders by rank: the first that came first among equals.
     ranked: BTreeSet<(Rank, u64, JobId)>,
     /// Clients; in proportional orders it chooses among those that wait.
@@ -174,7 +174,7 @@ impl RunQueue {
             arrivals: 0,
             jobs: SlotMap::with_key(),
             waiters: SlotMap::with_key(),
-            purses: SlotMap::with_key(),
+            currencies: SlotMap::with_key(),
             ranked: BTreeSet::new(),
             economy: Economy::new(rules),
             by_leaf: Vec::new(),
@@ -192,7 +192,7 @@ impl RunQueue {
         let node = node.ok_or(Refused::NoPlace)?;
         self.count(inside, 1);
         let clients = 0;
-        let made = self.purses.insert(Purse {
+        let made = self.currencies.insert(CurrencyNode {
             node,
             inside,
             depth,
@@ -205,17 +205,18 @@ impl RunQueue {
     pub fn fund(&mut self, currency: Currency, tickets: u32) -> Result<(), Refused> {
         check(tickets);
         let id = currency.0.ok_or(Refused::Base)?;
-        self.economy.set_tickets(self.purse(id)?.node, tickets);
+        self.economy
+            .set_tickets(self.currency_node(id)?.node, tickets);
         Ok(())
     }
 
     /// Refused while anybody is in it.
     pub fn retire(&mut self, currency: Currency) -> Result<(), Refused> {
         let id = currency.0.ok_or(Refused::Base)?;
-        if self.purse(id)?.clients > 0 {
+        if self.currency_node(id)?.clients > 0 {
             return Err(Refused::InUse);
         }
-        let Purse { node, inside, .. } = self.purses.remove(id).expect("it is there");
+        let CurrencyNode { node, inside, .. } = self.currencies.remove(id).expect("it is there");
         self.economy.free(node);
         self.count(inside, -1);
         Ok(())
@@ -224,23 +225,23 @@ impl RunQueue {
     fn node(&self, currency: Currency) -> Result<u32, Refused> {
         match currency.0 {
             None => Ok(BEST_EFFORT),
-            Some(id) => Ok(self.purse(id)?.node),
+            Some(id) => Ok(self.currency_node(id)?.node),
         }
     }
 
-    fn purse(&self, id: PurseId) -> Result<&Purse, Refused> {
-        self.purses.get(id).ok_or(Refused::NoSuchCurrency)
+    fn currency_node(&self, id: CurrencyNodeId) -> Result<&CurrencyNode, Refused> {
+        self.currencies.get(id).ok_or(Refused::NoSuchCurrency)
     }
 
     fn depth(&self, currency: Currency) -> u32 {
-        currency.0.map_or(0, |id| self.purses[id].depth)
+        currency.0.map_or(0, |id| self.currencies[id].depth)
     }
 
     fn count(&mut self, currency: Currency, by: i32) {
         if let Some(id) = currency.0 {
-            let purse = &mut self.purses[id];
-            let clients = purse.clients.checked_add_signed(by);
-            purse.clients = clients.expect("who goes has come");
+            let currency_node = &mut self.currencies[id];
+            let clients = currency_node.clients.checked_add_signed(by);
+            currency_node.clients = clients.expect("who goes has come");
         }
     }
 

@@ -3,7 +3,7 @@
 use super::stream::Stream;
 use super::values::seconds;
 use crate::load::{self, Pace, Report};
-use crate::say::{say, say_json, warn};
+use crate::output::{say, say_json, warn};
 use crate::stream::{Glibc, Secret};
 use anyhow::{Context, Result, ensure};
 use clap::Args;

@@ -8,7 +8,7 @@ mod values;
 
 use crate::engine;
 use crate::kernel::Kernel;
-use crate::say::{say, say_json, warn};
+use crate::output::{say, say_json, warn};
 use crate::status;
 use anyhow::{Context, Result};
 use clap::error::ErrorKind;

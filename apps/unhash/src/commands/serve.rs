@@ -1,10 +1,10 @@
 //! `unhash serve`
 
 use super::values::{Misused, seconds};
-use crate::desk::{CHUNK, Desk, Settings};
+use crate::dispatcher::{CHUNK, Dispatcher, Settings};
 use crate::engine::{Engine, Processes};
 use crate::kernel::Kernel;
-use crate::say::{say, warn};
+use crate::output::{say, warn};
 use crate::serve::{Patience, Server, listen};
 use anyhow::{Context, Result, bail, ensure};
 use clap::Args;
@@ -115,7 +115,8 @@ impl Serve {
             let listener = bind(self.listen)?;
             let status = self.status.map(bind).transpose()?;
             let stop = signals().context("cannot wait for signals")?;
-            let desk = Desk::open(settings, engine).context("cannot start the workers")?;
+            let dispatcher =
+                Dispatcher::open(settings, engine).context("cannot start the workers")?;
             say(format_args!("listening on {}", listener.local_addr()?))?;
             if let Some(status) = &status {
                 say(format_args!("status on {}", status.local_addr()?))?;
@@ -129,7 +130,7 @@ impl Serve {
                 "{workers} {what}, kernel {kernel}, order {}",
                 self.order
             ));
-            let server = Arc::new(Server::new(desk, patience));
+            let server = Arc::new(Server::new(dispatcher, patience));
             server.run(listener, status, stop).await;
             Ok(ExitCode::SUCCESS)
         });

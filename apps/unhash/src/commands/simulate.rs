@@ -2,8 +2,8 @@
 
 use super::stream::Stream;
 use super::values::{Misused, positive};
-use crate::desk::CHUNK;
-use crate::say::{say, say_json};
+use crate::dispatcher::CHUNK;
+use crate::output::{say, say_json};
 use crate::simulate::{self, Cache, Machine, Policy};
 use crate::stream::{self, Asked, Glibc};
 use anyhow::{Result, bail};

@@ -212,7 +212,7 @@ fn entries(nodes: &[Node], uid: u32, machine: u64) -> Vec<Entry> {
                 name: tree::currency_name(node),
                 uid,
                 inside: is_in(kind::CURRENCY).map(tree::currency_name),
-                tickets: match is_in(kind::LIMBO) {
+                tickets: match is_in(kind::FROZEN) {
                     Some(_) => amounts::FROZEN,
                     None => node.tickets,
                 },

@@ -2,8 +2,8 @@
 
 use super::published::{Published, answered, rules_file};
 use crate::cgroups::{self, CGROUPS};
+use crate::daemon::Keeper;
 use crate::ejection;
-use crate::keep::Keeper;
 use crate::rules::{Rules, RulesFile};
 use crate::status::{kernel, kernel_text};
 use crate::warn;

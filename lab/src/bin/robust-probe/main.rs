@@ -2,21 +2,21 @@
 
 mod restarts;
 mod steps;
-mod turmoil;
+mod stress;
 
 use clap::Parser;
 use std::process::exit;
 
 #[derive(Parser)]
-enum Stress {
-    Turmoil(turmoil::Args),
+enum Probe {
+    Stress(stress::Args),
     Restarts(restarts::Args),
 }
 
 fn main() {
-    let result = match Stress::parse() {
-        Stress::Turmoil(args) => turmoil::run(&args),
-        Stress::Restarts(args) => restarts::run(&args),
+    let result = match Probe::parse() {
+        Probe::Stress(args) => stress::run(&args),
+        Probe::Restarts(args) => restarts::run(&args),
     };
     if let Err(error) = result {
         println!("robust-probe: {error}");

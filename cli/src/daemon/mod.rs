@@ -6,8 +6,8 @@
 //! takes long: at most a hundredth of a CPU.
 
 mod base;
+mod reservation_finder;
 mod reserve;
-mod who;
 
 use crate::amounts::FROZEN;
 use crate::names::ROOT;
@@ -142,14 +142,14 @@ impl Keeper {
 
     // What a user node has is right for all but root, whose tickets rise with those of others.
     fn base(&self, nodes: &[Node]) -> Result<Base> {
-        let limbo = nodes.iter().find(|node| node.kind == kind::LIMBO);
+        let frozen_root = nodes.iter().find(|node| node.kind == kind::FROZEN);
         nodes
             .iter()
             .filter(|node| node.kind == kind::USER)
             .map(|user| {
                 let grant = match user.id {
                     ROOT => Grant::unlimited(self.client.base_tickets(ROOT)?),
-                    _ if limbo.is_some_and(|limbo| limbo.index == user.parent) => {
+                    _ if frozen_root.is_some_and(|root| root.index == user.parent) => {
                         Grant::of(FROZEN, user.limit)
                     }
                     _ => Grant::of(user.tickets, user.limit),

@@ -49,7 +49,7 @@ const DEBT_PAID_WITHIN_S: f64 = 60.0;
 
 fn main() {
     if let Err(error) = Fuzzer::run(&Args::parse()) {
-        eprintln!("economist: {error}");
+        eprintln!("economy-fuzz: {error}");
         std::process::exit(1);
     }
 }

@@ -8,7 +8,7 @@
 //! So all processes of a program, or of a unit, have one reservation together, whoever's they are. First come, first served:
 //! where not enough is left for another one, its processes stay in their users' money, and each look tries again.
 
-use super::who::{Finder, currency_name};
+use super::reservation_finder::{Finder, currency_name};
 use crate::cgroups::CGROUPS;
 use crate::names::ROOT;
 use crate::rules::{Reserve, What};

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * Who there is: processes and threads come, change sides and go.
+ * Processes and threads come, change their user and go.
  *
  *   thread of a new process   a leaf beside its parent's process, in the same currency, with as many tickets
  *   second thread             its process becomes a currency in the leaf's place, both threads are leaves in it
@@ -23,13 +23,13 @@ __noinline u64 step_new_process(u32 leaf, u32 tgid)
 {
 	struct run_queue *rq = queue_of(0);
 	u64 number = 0;
-	u32 made, user = seat_of(leaf)->user;
+	u32 made, user = state_of(leaf)->user;
 
 	if (!rq)
 		return 0;
 	bpf_spin_lock(&rq->lock);
 	made = may_own(&rq->economy, user) ?
-		new_client(&rq->economy, TB_KIND_PROCESS, TB_LIMBO, TB_TICKETS_DEFAULT, user, tgid, tgid) : TB_NONE;
+		new_client(&rq->economy, TB_KIND_PROCESS, TB_FROZEN, TB_TICKETS_DEFAULT, user, tgid, tgid) : TB_NONE;
 	if (made)
 		number = number_of(made);
 	bpf_spin_unlock(&rq->lock);
@@ -39,7 +39,7 @@ __noinline u64 step_new_process(u32 leaf, u32 tgid)
 /* The process of `leaf`, its only thread, becomes a currency, with the leaf in it. TB_NONE: there is no place left. */
 static __always_inline u32 process_from(u32 queue, u32 leaf, u32 tgid)
 {
-	u64 made = step_new_process(leaf, tgid), precharged = seat_of(leaf)->precharge_ns;
+	u64 made = step_new_process(leaf, tgid), precharged = state_of(leaf)->precharge_ns;
 	u32 process = (u32)made;
 
 	if (!made)
@@ -78,15 +78,15 @@ static __always_inline u64 numbers_of(struct task_struct *p)
 __noinline u32 step_new_thread(u32 forker, u32 process, u64 numbers, u64 ran_ns)
 {
 	struct run_queue *rq = queue_of(0);
-	struct tb_run run = { .ran_ns = ran_ns, .precharge_ns = seat_of(forker)->precharge_ns };
-	u32 beside, user = seat_of(forker)->user, parent = process, tickets = TB_TICKETS_DEFAULT, leaf = TB_NONE;
-	struct seat *forking, *seat;
+	struct tb_run run = { .ran_ns = ran_ns, .precharge_ns = state_of(forker)->precharge_ns };
+	u32 beside, user = state_of(forker)->user, parent = process, tickets = TB_TICKETS_DEFAULT, leaf = TB_NONE;
+	struct client_state *forking, *state;
 
 	if (!rq)
 		return TB_NONE;
 	bpf_spin_lock(&rq->lock);
 	beside = process_of(&rq->economy, forker);
-	forking = seat_of(beside);
+	forking = state_of(beside);
 	if (!parent) {
 		tickets = tb_at(&rq->economy, beside)->tickets;
 		/* A thread may have another user than its process. */
@@ -95,11 +95,11 @@ __noinline u32 step_new_thread(u32 forker, u32 process, u64 numbers, u64 ran_ns)
 	if (may_own(&rq->economy, user))
 		leaf = new_client(&rq->economy, TB_KIND_THREAD, parent, tickets, user, (u32)numbers, (u32)(numbers >> 32));
 	if (leaf) {
-		seat = seat_of(leaf);
+		state = state_of(leaf);
 		if (!process) {
-			seat->home = forking->home;
-			seat->limit = forking->limit;
-			seat->frozen = forking->frozen;
+			state->home = forking->home;
+			state->limit = forking->limit;
+			state->frozen = forking->frozen;
 		}
 		tb_born(&rq->economy, leaf, forker, &run);
 		forking->child = leaf;
@@ -118,7 +118,7 @@ __noinline u32 step_found_thread(u64 user, u32 process, u64 numbers)
 	if (!rq)
 		return TB_NONE;
 	bpf_spin_lock(&rq->lock);
-	if (client_of(&rq->economy, user) && !seat_of(owner)->closed)
+	if (client_of(&rq->economy, user) && !state_of(owner)->closed)
 		leaf = new_client(&rq->economy, TB_KIND_THREAD, process ? process : owner, TB_TICKETS_DEFAULT, owner,
 				  (u32)numbers, (u32)(numbers >> 32));
 	bpf_spin_unlock(&rq->lock);
@@ -152,7 +152,7 @@ static __always_inline u32 found(struct task_struct *p)
 }
 
 /* A thread comes, forked by `forker` if that is ours, or found when the scheduler began. TB_NONE: there is no place for it. */
-static __always_inline u32 arrive(struct task_struct *p, struct task *forker)
+static __always_inline u32 task_init(struct task_struct *p, struct task *forker)
 {
 	u32 leaf = forker->client ? forked(p, forker) : found(p), uid = uid_of(p);
 	struct task *t = task_at(leaf);
@@ -162,7 +162,7 @@ static __always_inline u32 arrive(struct task_struct *p, struct task *forker)
 	if (forker->client)
 		uid = forker->uid;
 	if (!leaf) {
-		count(TOMBOLA_COUNT_FULL);
+		count(TOMBOLA_COUNT_NO_SLOT);
 		return TB_NONE;
 	}
 	t->queue = 0;
@@ -177,36 +177,38 @@ static __always_inline u32 arrive(struct task_struct *p, struct task *forker)
 
 static __always_inline void belongs_to(u32 client, u32 user)
 {
-	struct seat *seat = seat_of(client);
+	struct client_state *state = state_of(client);
 
-	seat_of(seat->user)->owned--;
-	if (!seat_of(seat->user)->owned)
+	state_of(state->user)->owned--;
+	if (!state_of(state->user)->owned)
 		users_left = 1;
-	seat_of(user)->owned++;
-	seat->user = user;
+	state_of(user)->owned++;
+	state->user = user;
 }
 
 /*
  * A thread, and its process, belong to another user from now on. What the former one has frozen it is no longer. 1: they do
- * already. -ENOENT: that user has just gone.
+ * already, or have entered a currency of that user's since the change. -ENOENT: that user has just gone.
  */
 __noinline int step_change_user(u32 leaf, u64 number)
 {
 	struct run_queue *rq = queue_of(0);
-	u32 process, user = (u32)number;
+	u32 process, home, user = (u32)number;
 	int ret = -ENOENT;
 
 	if (!rq)
 		return ret;
 	bpf_spin_lock(&rq->lock);
-	if (client_of(&rq->economy, number) && !seat_of(user)->closed) {
+	if (client_of(&rq->economy, number) && !state_of(user)->closed) {
 		process = process_of(&rq->economy, leaf);
-		ret = seat_of(leaf)->user == user && seat_of(process)->user == user;
+		home = home_of(&rq->economy, process);
+		ret = (state_of(leaf)->user == user && state_of(process)->user == user) ||
+		      (tb_at(&rq->economy, home)->kind == TB_KIND_CURRENCY && state_of(home)->user == user);
 		belongs_to(leaf, user);
 		if (process != leaf)
 			belongs_to(process, user);
-		if (!ret && seat_of(process)->limit == TOMBOLA_NO_LIMIT)
-			seat_of(process)->frozen = 0;
+		if (!ret && state_of(process)->limit == TOMBOLA_NO_LIMIT)
+			state_of(process)->frozen = 0;
 	}
 	bpf_spin_unlock(&rq->lock);
 	return ret;
@@ -216,7 +218,7 @@ __noinline int step_change_user(u32 leaf, u64 number)
  * p may have changed its uid meanwhile: it is settled and goes to the other user, and its process's other threads with it. A
  * reservation it keeps, and frozen by an administrator it stays.
  */
-static __always_inline void rehome(struct task_struct *p, struct task *t)
+static __always_inline void update_owner(struct task_struct *p, struct task *t)
 {
 	struct run_queue *rq = queue_of(t->queue);
 	const struct cred *cred = p->real_cred;
@@ -239,32 +241,34 @@ static __always_inline void rehome(struct task_struct *p, struct task *t)
 	step_move(process, user, 0);
 	step_move(process, BY_TICKETS, AT_ONCE);
 }
+
 /*
  * The current thread is about to fork, and its child will stand beside it. A chain of forks, each too short to be settled, would
  * stay with the first one's user for ever.
  */
-static __always_inline void rehome_forker(struct task_struct *p, struct task *t)
+static __always_inline void update_forker(struct task_struct *p, struct task *t)
 {
 	u64 precharged;
 
 	if (!t->client || t->uid == uid_of(p))
 		return;
-	precharged = seat_of(t->client)->precharge_ns;
-	rehome(p, t);
+	precharged = state_of(t->client)->precharge_ns;
+	update_owner(p, t);
 	settle_bill(t->queue, t->client, precharged);
 }
 
-/* A frozen thread is killed: it ends at its user's expense, or if the user is frozen at root's. */
+/* A frozen thread is killed: it ends at its user's expense, or if the user is frozen at root's, as one of root's processes. */
 static __always_inline void thaw_to_die(struct task_struct *p, struct task *t)
 {
 	struct run_queue *rq = queue_of(t->queue);
 	struct signal_struct *signal = p->signal;
-	u32 process;
+	u32 process, tickets;
 
 	if (!rq || !t->client || !signal || !(signal->flags & SIGNAL_GROUP_EXIT) || !tb_frozen(&rq->economy, t->client))
 		return;
 	process = process_of(&rq->economy, t->client);
-	seat_of(process)->frozen = 0;
+	tickets = tb_frozen(&rq->economy, state_of(process)->user) ? TB_TICKETS_DEFAULT : tb_at(&rq->economy, process)->tickets;
+	step_fund(number_of(process), tickets, SAME_LIMIT, 0);
 	step_move(number_of(process), TO_DIE, AT_ONCE);
 }
 
@@ -272,27 +276,27 @@ static __always_inline void thaw_to_die(struct task_struct *p, struct task *t)
  * The thread is dying. For what its process consumed since it last forked, the child it forked answers, as the next link of
  * a chain, or else `parent`, who may wait for it.
  */
-static __always_inline void bequeath(struct task *t, u32 parent)
+static __always_inline void charge_heir(struct task *t, u32 parent)
 {
 	struct run_queue *rq = queue_of(t->queue);
-	struct seat *seat;
+	struct client_state *state;
 	u32 process;
 
 	if (!rq)
 		return;
 	process = process_of(&rq->economy, t->client);
-	seat = seat_of(process);
+	state = state_of(process);
 	if (process != t->client && tb_at(&rq->economy, process)->clients > 1)
 		return;
-	if (seat->child && seat_of(seat->child)->id == seat->child_tid &&
-	    tb_at(&rq->economy, seat->child)->kind == TB_KIND_THREAD)
-		parent = seat->child;
+	if (state->child && state_of(state->child)->id == state->child_tid &&
+	    tb_at(&rq->economy, state->child)->kind == TB_KIND_THREAD)
+		parent = state->child;
 	if (parent)
 		step_died(t->queue, process, parent);
 }
 
 /* The thread is gone: its client goes, and its process with the last one. */
-static __always_inline void depart(struct task *t)
+static __always_inline void task_exit(struct task *t)
 {
 	struct run_queue *rq = queue_of(t->queue);
 	u32 leaf = t->client, process, last = 0, tgid = t->tgid, *known;

@@ -2,8 +2,8 @@
 
 use crate::engine::Engine;
 use crate::kernel::Target;
+use crate::output::warn;
 use crate::protocol::{NOT_FOUND, Request};
-use crate::say::warn;
 use lru::LruCache;
 use serde::{Deserialize, Serialize};
 use std::cmp::Reverse;
@@ -49,7 +49,7 @@ pub struct Settings {
     pub range_max: u64,
 }
 
-pub struct Desk {
+pub struct Dispatcher {
     settings: Settings,
     shared: Arc<Shared>,
     pool: Pool<u64>,
@@ -153,7 +153,7 @@ impl Drop for Search {
     }
 }
 
-/// What the desk says to a request.
+/// What the dispatcher says to a request.
 pub enum Reply {
     Now(u64),
     Later(Later),
@@ -214,7 +214,7 @@ pub struct Counts {
     pub joined: u64,
 }
 
-impl Desk {
+impl Dispatcher {
     pub fn open(settings: Settings, engine: Engine) -> io::Result<Self> {
         let pool = Pool::builder()
             .workers(settings.workers)
