@@ -2,28 +2,28 @@
 /*
  * The arithmetic of tickets: pure functions of scalars.
  *
- * pass = service / tickets, in ns * 2^16 for one ticket. A client of 300 tickets that runs 1 ms is advanced by
- * 1000000 * 65536 / 300 = 218453333; one of 100 tickets by 655360000. Passes wrap; they are compared by difference, and
- * lag is bounded (tb_bounded), so two passes of one currency are never further apart than 2^50.
+ * pass = service / tickets, in ns * 2^16 for one ticket. Running 1 ms advances a client of 300 tickets by 1000000 * 65536 / 300 =
+ * 218453333, and one of 100 tickets by 655360000. Passes wrap, so they are compared by difference. Lag is bounded (tb_bounded;
+ * economy.h, tb_settle), so two passes that count in one currency's mean are never further apart than 2^50.
  */
 #pragma once
 #include "limits.h"
 #include "types.h"
 
-/* 1 if x is negative, else 0. The compiler would make a branch of it, and the verifier follow both ways to the end. */
+/* 1 if x is negative, else 0. The compiler would make a branch of it, and the verifier walk both ways to the end. */
 TB_INLINE u32 tb_is_negative(u64 x)
 {
 	__asm__ volatile("" : "+r"(x));
 	return (u32)(x >> 63);
 }
 
-/* 1 if x is not 0, else 0, without a branch as well. */
+/* 1 if x is not 0, else 0; also without a branch. */
 TB_INLINE u32 tb_is_some(u64 x)
 {
 	return tb_is_negative(x | (0 - x));
 }
 
-/* The number of the lowest bit of a mask that has one. BPF has no instruction for it. */
+/* The index of the lowest set bit of a mask that has one. BPF has no instruction for it. */
 TB_INLINE u32 tb_lowest(u64 mask)
 {
 	mask &= 0 - mask;
@@ -49,9 +49,9 @@ TB_INLINE u64 tb_max(u64 a, u64 b)
 }
 
 /*
- * How far `used` ns of service move a client's pass. draw is TB_DRAW_ONE for stride, Exp(1) for lottery.
- * used < 2^38 and draw < 2^24.5, so the product stays below 2^63; shifted by 20 - 16 it stays below 2^59.
- * Rounded down: at 10000 tickets and 100 us the error is below 2e-6 of the step.
+ * How far `used` ns of service advance a client's pass. draw is TB_DRAW_ONE for stride, Exp(1) for lottery. used <= 2^38 and draw
+ * < 2^24.5, so the product stays below 2^63; shifted by 20 - 16 it stays below 2^59. The result is rounded down: at 10000 tickets
+ * and 100 us the error is below 2e-6 of the step.
  */
 TB_INLINE u64 tb_advance(u64 used_ns, u64 draw, u64 tickets)
 {
@@ -62,22 +62,22 @@ TB_INLINE u64 tb_advance(u64 used_ns, u64 draw, u64 tickets)
 	return ((used_ns * draw) >> (TB_DRAW_SHIFT - TB_PASS_SHIFT)) / tickets;
 }
 
-/* The service that a (positive) distance of passes stands for. pass < 2^50 and tickets < 2^14: fits. */
+/* The service, in ns, that a (positive) distance of passes stands for. pass < 2^50 and tickets < 2^14: fits. */
 TB_INLINE u64 tb_service_ns(u64 pass, u64 tickets)
 {
 	return (pass * tickets) >> TB_PASS_SHIFT;
 }
 
-/* A pass no more than `behind` before and `ahead` after vnow. */
+/* `pass`, clamped to at most `behind` before vnow and at most `ahead` after it. */
 TB_INLINE u64 tb_bounded(u64 pass, u64 vnow, u64 behind, u64 ahead)
 {
 	return tb_min(tb_max(pass, vnow - behind), vnow + ahead);
 }
 
 /*
- * Which part of a dead child's service its parent answers for. All of it for a child that was a mere errand; a child
- * that consumed more and more stood on its own and was charged on its own: from TB_YOUNG_NS on the part shrinks to
- * nothing at twice that. So forking gains nothing, and a shell does not owe for an hour's compile.
+ * The part of an exited child's service that is charged to its parent. Up to TB_YOUNG_NS it is all of the service. Beyond that
+ * the child has mostly been charged itself: the part shrinks, and is nothing from twice TB_YOUNG_NS on. So forking gains nothing,
+ * and a shell does not owe for an hour's compile.
  */
 TB_INLINE u64 tb_returned_ns(u64 service_ns)
 {
@@ -88,7 +88,7 @@ TB_INLINE u64 tb_returned_ns(u64 service_ns)
 	return 2 * TB_YOUNG_NS - service_ns;
 }
 
-/* A (positive) distance to vnow in the money of `from` tickets, in that of `to` tickets. distance < 2^49, from < 2^14. */
+/* A (positive) distance to vnow at `from` tickets, converted to `to` tickets. distance < 2^49, from < 2^14: fits. */
 TB_INLINE u64 tb_exchanged(u64 distance, u64 from, u64 to)
 {
 	return distance * from / (to ? to : 1);

@@ -2,19 +2,20 @@
 /*
  * The exponential draw of mean one, without floats.
  *
- * Lottery scheduling is stride scheduling with every stride multiplied by a fresh draw of Exp(1): the smallest of
- * several exponentials belongs to each holder with the probability of its share of the rates, and what is left of an
- * exponential is again exponential, so taking the smallest pass is a fresh lottery among all holders.
+ * Lottery scheduling is stride scheduling with every stride multiplied by a fresh draw of Exp(1). The smallest of several
+ * exponentials belongs to each holder with the probability of its share of the rates, and the rest of an exponential is again
+ * exponential. So taking the smallest pass is a fresh lottery among all holders.
  *
- * For u = (r + 1) / 2^32 in (0, 1], -ln u = ln2 * -log2 u. log2 comes from its integer part and a table of
- * log2(1 + i/256) in Q31, linear in between: the largest error is 2.4e-6 (the chord below log2's arc, 1/(8 * 256^2 * ln2)).
+ * For u = (r + 1) / 2^32 in (0, 1], -ln u = ln2 * -log2 u. log2 is computed from its integer part and a table of log2(1 + i/256)
+ * in Q31, linear in between. The largest error of a draw is 2.4e-6: 1/(8*256^2) = 1.9e-6 where the chord is furthest below log2's
+ * arc, the rest from rounding to 2^-20.
  */
 #pragma once
 #include "arith.h"
 #include "limits.h"
 #include "types.h"
 
-/* round(log2(1 + i/256) * 2^31), i = 0..256; core/tests/draw.rs computes it again. */
+/* round(log2(1 + i/256) * 2^31), i = 0..256. core/tests/draw.rs computes it again. */
 static const u32 tb_log2_table[257] = {
 	0u, 12078627u, 24110347u, 36095523u, 48034513u, 59927671u, 71775349u, 83577893u,
 	95335645u, 107048945u, 118718126u, 130343521u, 141925456u, 153464255u, 164960239u, 176413723u,
@@ -61,8 +62,8 @@ TB_INLINE u64 tb_draw_exp(u32 r)
 		return 0;
 	r += 1;
 	/*
-	 * r = 2^n * (1 + fraction / 2^32). BPF has no instruction that counts leading zeros, and a loop over all of them
-	 * the verifier would walk too often.
+	 * r = 2^n * (1 + fraction / 2^32). BPF has no instruction that counts leading zeros, and the verifier would walk a loop
+	 * over all of them too often.
 	 */
 	for (u32 zeros = 16; zeros; zeros >>= 1) {
 		u32 shift = zeros * !tb_is_some(r >> (32 - zeros));

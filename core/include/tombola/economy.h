@@ -1,78 +1,82 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * The economy of one run queue: who is next, and what running costs whom.
+ * The economy of one run queue: which client runs next, and what a run costs each client that pays for it.
  *
  *   base ── best-effort ──┬── alice (1000) ──┬── make (100)         leaf: a process of one thread
  *                         │                  └── server (300) ──┬── thread (100)
  *                         │                                     └── thread (100)
  *                         └── bob (1000) ────── hog (100)
  *
- * Every node is a client of its parent and has a pass; every node with children is a currency and orders them. Picking walks
- * down from base, charging walks up from the leaf. If all four leaves above are runnable, alice and bob get a half each;
- * make gets 1/4 of alice's half = 1/8, each thread of server 3/16, hog 1/2. A fork inside alice changes nothing for bob.
+ * Every node is a client of its parent and has a pass. Every node with children is a currency and orders them. Picking walks down
+ * from base, charging walks up from the leaf. If all four leaves above are runnable, alice and bob get a half each; make gets 1/4
+ * of alice's half = 1/8, each thread of server 3/16, hog 1/2. A fork inside alice changes nothing for bob.
  *
  *   tb_join ──> active ── tb_wait ──> queued ── tb_withdraw ──> (running) ── tb_charge ...   tb_leave ──> inactive
  *
  * Rules, each with its source:
  *
- * Draw. A charge of `used` ns moves a client's pass by used / tickets x draw; draw is 1 in stride scheduling and Exp(1) in
- * lottery scheduling (draw.h), at every level where there is somebody to win against. Charging what was used, not the quantum,
- * is the compensation ticket: who used a fraction f of the quantum pays f (Waldspurger & Weihl 1994, 4.5).
+ * Draw. A charge of `used` ns advances a client's pass by used / tickets x draw. draw is 1 in stride scheduling, and Exp(1) in
+ * lottery scheduling (draw.h) at every level with more than one active client. The charge is for the time used, not for the
+ * quantum. That is the compensation ticket: a client that used a fraction f of its quantum pays f (Waldspurger & Weihl 1994,
+ * 4.5).
  *
- * vnow is the mean of the passes of the clients that count, weighted by tickets: the paper's global pass, EEVDF's average
- * vruntime. A charge adds tickets x step = used x draw to the sum, whatever the tickets. The sum is kept relative to vnow, which
- * moves by its quotient, so 0 <= sum < weight after every step and nothing overflows: a step adds |pass - vnow| x tickets,
- * which is below 2^29 ns x 2^16 = 2^45, since no pass that counts is further from vnow (TB_AHEAD_MAX_NS; tb_settle).
+ * vnow is the mean of the passes of the clients that count, weighted by tickets: the global pass of stride scheduling
+ * (Waldspurger & Weihl 1995), EEVDF's average vruntime. A charge adds tickets x step = used x draw to the sum, whatever the
+ * tickets. The sum is kept relative to vnow, which moves by its quotient, so 0 <= sum < weight after every step and nothing
+ * overflows: a step adds |pass - vnow| x tickets, which is below 2^29 ns x 2^16 = 2^45, since no pass that counts is further from
+ * vnow (TB_AHEAD_MAX_NS; tb_settle).
  *
- * Next is, in stride, the earliest virtual deadline (pass + quantum / tickets) among the eligible, whose pass is not after
- * vnow (Stoica & Abdel-Wahab 1995). That bounds everybody's lag by one quantum at each level, however many clients there
- * are; plain stride lets one with many tickets run ahead of n small ones by about n/2 quanta. In lottery it is simply the
- * smallest pass: eligibility would cut the exponential's tail.
+ * Next. In stride, the next client is the one with the earliest virtual deadline (pass + quantum / tickets) among the eligible
+ * clients, whose pass is not after vnow (Stoica & Abdel-Wahab 1995). That bounds every lag by one quantum at each level, however
+ * many clients there are. Plain stride lets a client with many tickets run ahead of n small ones by about n/2 quanta. In lottery,
+ * the next client is the one with the smallest pass: eligibility would cut the exponential's tail.
  *
- * Tickets that cannot be used. One thread with nine tenths of the tickets of three CPUs can use one CPU, and falls behind vnow as
- * fast as the others are served. If it counted, the others would all be ahead of what is due to them, and share what is left by
- * no rule. So a client that is further behind than it would be if it only waited for its turn is *behind*: it does not count,
- * what it could not use is forgiven, and it counts again when it has caught up (tb_settle_behind). The others share the rest
- * among themselves: that is water-filling, at every level, as surplus fair scheduling (Chandra et al. 2000) has it for one. What
- * could not be used is what others were served beyond the client while it had all that it can use, so waiting, debts of others
- * and naps are not taken for it (tb_level_turn).
+ * Tickets that cannot be used. A thread with nine tenths of the tickets of three CPUs can use only one CPU, and falls behind vnow
+ * as fast as the others are served. If it counted, the others would all be ahead of their due, and share the rest by no rule. So
+ * a client is *behind* when its lag is larger than waiting for its turn explains. It then does not count, and what it could not
+ * use is forgiven; it counts again when it has caught up (tb_settle_behind). The others share the rest among themselves. That is
+ * water-filling at every level; surplus fair scheduling (Chandra et al. 2000) has it for one level. What a client could not use
+ * is measured as the service that others received beyond it while it had all that it can use. So waiting, naps and the debts of
+ * others do not make a client behind (tb_level_turn).
  *
- * A leaf that is behind, or whose currency is, needs its CPU all the time. It keeps it although its currencies are a little
+ * A leaf that is behind, or whose currency is, needs its CPU all the time. It keeps the CPU although its currencies are a little
  * ahead; they give back another of their CPUs (tb_keeps).
  *
- * Turns of others. A currency may have its turn on a CPU for which only those of it wait who are ahead of what is due to them
- * inside: those to whom it is due run already, or wait for the CPUs that they are bound to. What the first would use is missing
- * for the others. So the currency is passed over there, unless whoever has the turn instead is far ahead (tb_pick); and who runs
- * all the same gives its CPU back when another comes (tb_is_out_of_turn).
+ * Passing over. A currency may be next on a CPU although all of its clients that wait for that CPU are ahead of their due inside
+ * it. Its other clients run already, or wait for the CPUs that they are bound to, and would miss what these use. So the pick
+ * passes over the currency there, unless the client that would run instead is far ahead (tb_pick). A leaf that runs all the same
+ * gives its CPU back when another client is picked (tb_is_out_of_turn).
  *
- * Bound CPUs. A leaf that may run on some CPUs only may be behind because these are shared with others of its kind. They share
- * them by their passes, so nothing is forgiven while they do (tb_held), and one that comes joins them where they are
- * (tb_entry).
+ * Bound CPUs. A leaf bound to some of the CPUs may be behind because other bound leaves share these. They share them by their
+ * passes, so nothing is forgiven meanwhile (tb_held), and a leaf that joins them starts where they are (tb_entry).
  *
- * Waking. Passes are absolute: a client that was away comes back where it left, but with a lag of at most `credit_ns` of its
- * service, or what it had when it left, counted when its own place is in vnow again. So debts are paid by waiting whether asleep
- * or not, and a nap neither loses nor earns more than what the client was entitled to meanwhile, up to the credit. A waking
- * client preempts one whose place is worse; but the beginning of a slice is protected, and from whom its client wakes itself all
- * of it, or two that wake each other would switch at every word (tb_protected_ns). For the same reason who is woken by another
- * client of its currency comes back without credit, unless it was away for long: of those who send messages to each other each
- * then finds several. Between users it stays: nobody is to lose by whom it serves (tb_credit_ns).
+ * Waking. Passes are absolute: a client that was away returns with the pass that it had. Its lag is bounded by `credit_ns` of its
+ * service, or by its lag when it left if that was larger, measured with the client itself in vnow again. So a client pays its
+ * debts by waiting, asleep or not. A nap neither loses nor earns more than the client was entitled to meanwhile, up to the
+ * credit.
  *
- * Forking. A child starts where its parent stands, charged up to this moment; when it dies, its
- * parent answers for what it consumed since (tb_returned_ns). So a chain of forks, fork-and-wait and handfuls of children
- * are all as one client.
+ * A waking client preempts a running one that has become the worse choice (tb_crossing_ns), but the beginning of a slice is
+ * protected (tb_protected_ns). From clients that the runner wakes itself a whole quantum is protected, or two clients that wake
+ * each other would switch at every message. For the same reason a client woken by another client of its currency returns without
+ * credit, unless it is owed all of it: each of several clients that exchange messages then finds several messages. Between users
+ * the credit stays: a client must not lose by serving another user (tb_credit_ns).
  *
- * With several CPUs the pick pre-charges a quantum and the settlement corrects it; otherwise CPUs that decide in the same
- * tick would all pick from the same user, whose pass moves only when somebody stops.
+ * Forking. A child starts at its parent's pass, charged up to this moment. When the child exits, its parent is charged for what
+ * the child has consumed since (tb_returned_ns). So a chain of forks, fork-and-wait, and a few children at a time all get what
+ * one client gets.
  *
- * Reserving. A reservation is a client of base beside best-effort. Of TB_MACHINE_TICKETS, best-effort holds a floor and the
- * reservations, together, no more than the rest: so each has at least its part, whoever else wants to run, and what nobody
- * holds or wants is shared in proportion (Syncopation). Who may have how many tickets of base is the host's to decide.
+ * Several CPUs. The pick charges a quantum in advance, and the settlement corrects it. Otherwise CPUs that decide in the same
+ * tick would all pick from the same user, whose pass moves only when a run ends.
  *
- * Freezing. A second root stands beside base, the frozen root: what is in it keeps its accounts and waits, and is never picked
- * but for having waited too long (tb_overdue). To freeze a client, or a user with all that is hers, is to move it there; to
- * thaw it, to move it home.
+ * Reserving. A reservation is a client of base beside best-effort. Of TB_MACHINE_TICKETS, best-effort holds a floor, and all
+ * reservations together hold at most the rest. So each has at least its part, however many clients want to run; and what is not
+ * held or not wanted is shared in proportion (Syncopation). The host decides how many tickets of base a client may have.
  *
- * Everything here runs under the host's lock of the queue; nothing here takes one.
+ * Freezing. A second root stands beside base, the frozen root. Clients in it keep their accounts and wait. tb_pick never reaches
+ * them, so they run only out of turn (tb_overdue). To freeze a client, or a user with all its clients, is to move it there; to
+ * thaw it is to move it back.
+ *
+ * Everything here runs under the host's lock of the queue; nothing here takes a lock.
  */
 #pragma once
 #include "arith.h"
@@ -84,17 +88,17 @@
 enum { TB_NONE = 0, TB_BASE = 1, TB_BEST_EFFORT = 2, TB_FROZEN = 3 };
 
 struct tb_rules {
-	u64 quantum_ns; /* what a pick expects to be used, and the request behind a deadline */
-	u64 lag_ns;     /* how far ahead of vnow a pass may be, in the client's service; below 2^29 */
-	u64 credit_ns;  /* the largest lag with which a client that was away comes back */
-	u64 behind_ns;  /* with a larger lag a client is behind: it cannot use its tickets */
-	u64 protect_ns; /* for how long a slice is not cut short by a client that wakes up */
+	u64 quantum_ns; /* the expected use of a run, and the request behind a deadline */
+	u64 lag_ns;     /* the bound on lag, in the client's service, where a client joins, leaves or changes; below 2^29 */
+	u64 credit_ns;  /* the largest lag with which a client returns, unless it left with a larger one */
+	u64 behind_ns;  /* with a larger lag a client is behind (tb_falls_behind) */
+	u64 protect_ns; /* how much of the beginning of a slice is protected from waking clients */
 	u32 lottery;
 };
 
 /*
- * How often a quantum is halved for a reservation, which holds over short times: so that one of a twenty-fourth of the machine or
- * more has its turns within three quanta of one another.
+ * How often a reservation's quantum is halved, as a reservation is to hold over short times. With a twenty-fourth of the machine
+ * or more, its turns come within three quanta of one another.
  */
 TB_INLINE u32 tb_halvings(const struct tb_client *c)
 {
@@ -105,7 +109,7 @@ TB_INLINE u32 tb_halvings(const struct tb_client *c)
 	return (u32)(within < all) + (within * 2 < all) + (within * 4 < all);
 }
 
-/* Its deadline, for a request of a quantum or of what a reservation has instead. */
+/* The deadline of c at `pass`: for a request of a quantum, or of a reservation's shorter one. In lottery it is the pass. */
 TB_INLINE u64 tb_key(const struct tb_rules *r, const struct tb_client *c, u64 pass)
 {
 	return r->lottery ? pass : pass + tb_advance(r->quantum_ns >> tb_halvings(c), TB_DRAW_ONE, c->tickets);
@@ -117,19 +121,19 @@ TB_INLINE u64 tb_limit(const struct tb_rules *r, u64 vnow)
 	return r->lottery ? vnow + (1ull << 62) : vnow;
 }
 
-/* How far a currency may be ahead before a thread of it that is behind loses its CPU. */
+/* How far ahead a currency may be before its thread that is behind loses the CPU. */
 TB_INLINE u64 tb_slack_ns(const struct tb_rules *r)
 {
 	return r->behind_ns / 4;
 }
 
-/* With how much ahead of what is due to it a client may have the turn of one that is passed over. */
+/* A client that is further ahead of its due than this does not run instead of a currency that was passed over. */
 TB_INLINE u64 tb_passing_ns(const struct tb_rules *r)
 {
 	return 6 * r->quantum_ns;
 }
 
-/* Is (a_pass, a_key) to run before (b_pass, b_key)? Eligible ones first, then the earlier key. */
+/* Is (a_pass, a_key) to run before (b_pass, b_key)? Eligible clients first, then the earlier key. */
 TB_INLINE u64 tb_better(u64 limit, u64 a_pass, u64 a_key, u64 b_pass, u64 b_key)
 {
 	u64 a_late = tb_before(limit, a_pass), b_late = tb_before(limit, b_pass);
@@ -137,7 +141,7 @@ TB_INLINE u64 tb_better(u64 limit, u64 a_pass, u64 a_key, u64 b_pass, u64 b_key)
 	return a_late != b_late ? b_late : tb_before(a_key, b_key);
 }
 
-/* vnow takes the whole part of sum / weight, rounding towards the past, so that 0 <= sum < weight. */
+/* Move vnow by the whole part of sum / weight, rounded towards the past, so that 0 <= sum < weight. */
 TB_INLINE void tb_mean(struct tb_client *currency)
 {
 	u64 weight = currency->weight, sum = currency->sum, step;
@@ -157,13 +161,13 @@ TB_INLINE void tb_mean(struct tb_client *currency)
 	}
 }
 
-/* Does its pass count in its currency's mean? */
+/* Does the client's pass count in its currency's mean? */
 TB_INLINE u32 tb_counts(const struct tb_client *c)
 {
 	return (c->state & (TB_ACTIVE | TB_BEHIND)) == TB_ACTIVE;
 }
 
-/* c, at `pass`, enters the mean, or at its pass is taken out of it. */
+/* Add c to the mean, at `pass`; or remove it, at its pass. */
 TB_INLINE void tb_mean_add(struct tb_client *p, const struct tb_client *c, u64 pass)
 {
 	p->weight += c->tickets;
@@ -178,23 +182,24 @@ TB_INLINE void tb_mean_remove(struct tb_client *p, const struct tb_client *c)
 	tb_mean(p);
 }
 
-/* Where it would be without what was charged in advance. */
+/* The client's pass without what it was charged in advance. */
 TB_INLINE u64 tb_settled(const struct tb_client *c)
 {
 	return c->pass - tb_advance(c->precharged_ns, TB_DRAW_ONE, c->tickets);
 }
 
 /*
- * Whether a client can use its tickets is told from its distance to `served`, which the others' service makes grow and its own
- * makes shrink: if it has all that it can use, and the distance grows all the same, it can't. What it grows while the client
- * waits tells nothing. So the client's level is the least distance while it runs, and what it had grown by while it waits.
+ * Can a client use its tickets? That is told by the distance of its pass to `served`: the service of others increases it, its own
+ * decreases it. If the client has all that it can use and the distance grows all the same, it cannot use them. What the distance
+ * grows by while the client waits tells nothing. So the client's level is the smallest distance while it runs, and what that has
+ * grown by while it waits; this switches between the two.
  */
 TB_INLINE void tb_level_turn(const struct tb_client *p, struct tb_client *c)
 {
 	c->level = p->served - tb_settled(c) - c->level;
 }
 
-/* It is behind from now on, or, if it was, no more; the mean is the caller's. */
+/* The client is behind from now on; or, if it was, no longer. The caller updates the mean. */
 TB_INLINE void tb_fall_behind(struct tb_queue *q, struct tb_client *p, struct tb_client *c)
 {
 	q->behind++;
@@ -218,7 +223,7 @@ TB_INLINE u64 tb_active_tickets(const struct tb_client *p)
 	return (u64)p->weight + p->behind;
 }
 
-/* A pass that counts becomes another; c itself is changed by tb_place. */
+/* A pass that counts is about to change: update the mean. tb_place changes c itself. */
 TB_INLINE void tb_mean_shift(struct tb_client *p, const struct tb_client *c, u64 pass)
 {
 	if (tb_counts(c)) {
@@ -227,7 +232,7 @@ TB_INLINE void tb_mean_shift(struct tb_client *p, const struct tb_client *c, u64
 	}
 }
 
-/* A client whose place in the mean is seen to comes to its place in the order, as the last there if that is another one. */
+/* Set c's pass and deadline, and its position in the order: behind equal deadlines. The caller has updated the mean. */
 TB_FN u32 tb_place(struct tb_queue *q, const struct tb_rules *r, struct tb_client *c, u64 pass)
 {
 	struct tb_client *p = tb_at(q, c->parent);
@@ -245,14 +250,14 @@ TB_FN u32 tb_place(struct tb_queue *q, const struct tb_rules *r, struct tb_clien
 	return 0;
 }
 
-/* The setter of a pass: mean and order follow. */
+/* Set a pass; the mean and the order follow. */
 TB_INLINE u32 tb_set_pass(struct tb_queue *q, const struct tb_rules *r, struct tb_client *c, u64 pass)
 {
 	tb_mean_shift(tb_at(q, c->parent), c, pass);
 	return tb_place(q, r, c, pass);
 }
 
-/* The same for the only active client of p: vnow is where it stands, and nobody else is in p's order. */
+/* The same for the only active client of p. vnow moves along with it, and the order has no other client. */
 TB_INLINE void tb_set_pass_alone(struct tb_client *p, struct tb_client *c, u64 pass)
 {
 	u64 by = pass - c->pass;
@@ -269,9 +274,9 @@ TB_INLINE u64 tb_bounded_for(u64 pass, u64 vnow, u64 tickets, u64 behind_ns, u64
 }
 
 /*
- * How far behind vnow a client may be that is to join clients of `weight` tickets: so that its lag, when it has joined, is what
- * it was when it left (its level meanwhile), or the credit if that is more. Its own place draws vnow towards it. 2^29 ns x 2^29
- * tickets: fits. Not at all if another client of p has woken it, unless it is owed all of the credit.
+ * How far behind vnow a client that joins p may be, in ns of its service. After joining, its lag is at most what it was when it
+ * left (its level meanwhile), or the credit if that is more; its own pass draws vnow towards it. 2^29 ns x 2^29 tickets: fits. It
+ * is 0 if another client of p woke it, unless it is owed all of the credit.
  */
 TB_INLINE u64 tb_credit_ns(const struct tb_rules *r, const struct tb_client *p, const struct tb_client *c, u64 by_sibling)
 {
@@ -283,8 +288,9 @@ TB_INLINE u64 tb_credit_ns(const struct tb_rules *r, const struct tb_client *p, 
 }
 
 /*
- * The latest place at which a client of `mask` would have its turn on the best of its CPUs: vnow, but for CPUs where a client
- * waits that is behind. Who joins there at vnow would wait until those have caught up, which may be never.
+ * The latest pass at which a client of `mask` would have its turn on the best of its CPUs. It is vnow, except where a client that
+ * is behind is next on every one of these CPUs. A client joining there at vnow would wait until those have caught up, which may
+ * be never.
  */
 TB_FN u64 tb_entry(struct tb_queue *q, struct tb_client *p, u64 mask)
 {
@@ -303,10 +309,10 @@ TB_FN u64 tb_entry(struct tb_queue *q, struct tb_client *p, u64 mask)
 	return entry;
 }
 
-/* A leaf bound to the CPUs of `mask` begins (1) or ends (-1) to be active. */
+/* A leaf bound to the CPUs of `mask` becomes active (1) or inactive (-1). */
 TB_FN u32 tb_bind(struct tb_queue *q, u64 mask, u32 by)
 {
-	/* Asked of another value: of the mask itself the verifier would learn it, and walk all that follows once more. */
+	/* Another value is tested: from a test of the mask the verifier would learn it, and walk all that follows once more. */
 	if (!tb_is_some(~mask))
 		return 0;
 	q->bound_leaves += by;
@@ -326,8 +332,8 @@ TB_FN u32 tb_bind(struct tb_queue *q, u64 mask, u32 by)
 }
 
 /*
- * A leaf that may run on `mask` becomes runnable, and with it those of its currencies that were idle. If another leaf has woken
- * it, `meeting` is the currency in which the two meet (tb_meet), otherwise TB_NONE.
+ * A leaf that may run on `mask` becomes runnable, and with it those of its currencies that were idle. If another leaf woke it,
+ * `meeting` is the currency in which the two meet (tb_meet), otherwise TB_NONE.
  */
 TB_FN u32 tb_join(struct tb_queue *q, const struct tb_rules *r, u32 i, u64 mask, u32 meeting)
 {
@@ -358,7 +364,7 @@ TB_FN u32 tb_join(struct tb_queue *q, const struct tb_rules *r, u32 i, u64 mask,
 	return 0;
 }
 
-/* A settled leaf that is not waiting goes to sleep, and with it those of its currencies that have nobody else. */
+/* A settled leaf that is not waiting goes to sleep, and with it those of its currencies that have no other active client. */
 TB_FN u32 tb_leave(struct tb_queue *q, const struct tb_rules *r, u32 i)
 {
 	if (tb_at(q, i)->state & TB_ACTIVE)
@@ -369,7 +375,7 @@ TB_FN u32 tb_leave(struct tb_queue *q, const struct tb_rules *r, u32 i)
 
 		if (!c->parent || !(c->state & TB_ACTIVE))
 			break;
-		/* Bounded first: who shares bound CPUs may be so far behind that the product would not fit. */
+		/* Bounded first: a client that shares bound CPUs may be so far behind that the product would not fit. */
 		furthest = tb_max(c->pass, p->vnow - tb_advance(r->lag_ns, TB_DRAW_ONE, c->tickets));
 		c->level = tb_before(furthest, p->vnow) ? tb_service_ns(p->vnow - furthest, c->tickets) : 0;
 		if (tb_counts(c))
@@ -384,7 +390,7 @@ TB_FN u32 tb_leave(struct tb_queue *q, const struct tb_rules *r, u32 i)
 	return 0;
 }
 
-/* An active client, or somebody in it, begins to wait. */
+/* An active client starts to wait, by itself or with the first client waiting in it. */
 TB_INLINE void tb_queue_up(struct tb_queue *q, struct tb_client *p, struct tb_client *c)
 {
 	c->state |= TB_QUEUED;
@@ -392,7 +398,7 @@ TB_INLINE void tb_queue_up(struct tb_queue *q, struct tb_client *p, struct tb_cl
 	tb_order_insert(q, p, c);
 }
 
-/* It waits no more, nor does anybody in it. */
+/* It waits no longer, nor does any client in it. */
 TB_INLINE void tb_queue_off(struct tb_queue *q, struct tb_client *p, struct tb_client *c)
 {
 	c->state &= (u8)~TB_QUEUED;
@@ -400,7 +406,7 @@ TB_INLINE void tb_queue_off(struct tb_queue *q, struct tb_client *p, struct tb_c
 	tb_order_remove(q, p, c);
 }
 
-/* After the order inside p changed, let p's own place say so: p enters, leaves or changes its mask. 0: nothing changed. */
+/* The order inside c has changed: enter c into its parent's order, remove it, or change its mask there. 0: nothing changed. */
 TB_INLINE u32 tb_order_follow(struct tb_queue *q, struct tb_client *c)
 {
 	struct tb_client *p = tb_at(q, c->parent);
@@ -434,14 +440,14 @@ TB_INLINE void tb_order_follow_up(struct tb_queue *q, struct tb_client *c)
 	}
 }
 
-/* An active leaf starts to wait, from `now` on, for a CPU of `mask`. */
+/* An active leaf starts to wait at `now` for a CPU of `mask`. */
 TB_FN u32 tb_wait(struct tb_queue *q, const struct tb_rules *r, u32 i, u64 mask, u64 now)
 {
 	struct tb_client *c = tb_at(q, i);
 
 	q->epoch = (u8)(now >> TB_EPOCH_SHIFT);
 	if (c->mask != mask) {
-		/* Other CPUs, another place among those who wait for them. */
+		/* For other CPUs it waits beside other clients: it joins anew (tb_entry). */
 		tb_leave(q, r, i);
 		tb_join(q, r, i, mask, TB_NONE);
 	}
@@ -480,12 +486,12 @@ TB_FN u32 tb_withdraw(struct tb_queue *q, u32 i)
 	return 0;
 }
 
-/* By how much its distance has grown, while it had all that it can use. */
+/* By how much the distance to `served` has grown while the client had all that it can use (tb_level_turn). */
 TB_INLINE u64 tb_grown(const struct tb_client *p, struct tb_client *c, u64 pass)
 {
 	u64 distance = p->served - pass, runs = !(c->state & TB_QUEUED);
 
-	/* A product, as the verifier would walk all that follows for a 0 and again for what may be anything. */
+	/* A product: with a branch the verifier would walk all that follows for 0, and again for any value. */
 	__asm__ volatile("" : "+r"(runs));
 	if (runs && tb_before(distance, c->level))
 		c->level = distance;
@@ -493,15 +499,14 @@ TB_INLINE u64 tb_grown(const struct tb_client *p, struct tb_client *c, u64 pass)
 }
 
 /*
- * A settled client is behind if its lag is larger than it would be if it only had to wait for its turn: it cannot use its
- * tickets, or it shares the CPUs that it is bound to with too many. It counts in the mean no more, or the others would seem to be
- * ahead of what is due to them.
+ * A settled client is behind if its lag is larger than waiting for its turn explains: it cannot use its tickets, or too many
+ * clients share its bound CPUs. It then does not count in the mean, or the others would seem to be ahead of their due.
  */
 TB_INLINE u32 tb_falls_behind(const struct tb_rules *r, const struct tb_client *p, const struct tb_client *c, u64 pass, u64 grown)
 {
 	u64 far_ns = r->lottery ? r->lag_ns : r->behind_ns;
 
-	/* One that waits for any CPU has its turn when it is due: who is ahead of it is so for other reasons. */
+	/* A client that waits for any CPU runs when its turn is due: if others are ahead of it, that has other causes. */
 	if (p->weight == c->tickets || (c->state & TB_QUEUED && !~c->mask))
 		return 0;
 	return grown > tb_advance(r->behind_ns, TB_DRAW_ONE, c->tickets) ||
@@ -509,17 +514,17 @@ TB_INLINE u32 tb_falls_behind(const struct tb_rules *r, const struct tb_client *
 }
 
 /*
- * Where one that is behind is held. What it could not use is forgiven, but for the credit of one that is behind, and not beyond
- * vnow: it would owe for it. Those who share bound CPUs share them by their passes, so they fall back as far as they do, and
- * halve their lags now and then, all at a time: who falls back for long must not have a CPU to itself for as long when the others
- * are gone.
+ * The pass at which a client that is behind is held. What it could not use is forgiven, except for `behind_ns` of it, and never
+ * beyond vnow, as the client would owe for it. Leaves that share bound CPUs share them by their passes, so these fall back
+ * freely. Their lags are halved now and then, all in one epoch: a leaf that fell back for long must not have a CPU to itself for
+ * as long after the others have left.
  */
 TB_FN u64 tb_held(struct tb_queue *q, const struct tb_rules *r, struct tb_client *c, u64 pass, u64 grown)
 {
 	struct tb_client *p = tb_at(q, c->parent);
 	u64 furthest = tb_advance(r->behind_ns, TB_DRAW_ONE, c->tickets);
 
-	/* One of its CPUs is another's, too, that is bound to it. c is in its own way only as a leaf. */
+	/* Two or more bound leaves may run on one of its CPUs; c, if it is a leaf, is one of them. */
 	if (~c->mask && c->mask & q->contested) {
 		if (c->epoch != q->epoch && tb_before(pass, p->vnow))
 			pass += (p->vnow - pass) >> 1;
@@ -531,7 +536,7 @@ TB_FN u64 tb_held(struct tb_queue *q, const struct tb_rules *r, struct tb_client
 	return ~c->mask ? tb_max(pass, p->vnow - tb_advance(r->lag_ns, TB_DRAW_ONE, c->tickets)) : pass;
 }
 
-/* The same for one that is or falls behind. Once it has caught up with vnow it counts again. */
+/* Settle a client that is behind, or falls behind now. Once it has caught up with vnow it counts again. */
 TB_FN u64 tb_settle_behind(struct tb_queue *q, const struct tb_rules *r, struct tb_client *c, u64 pass, u64 grown)
 {
 	struct tb_client *p = tb_at(q, c->parent);
@@ -550,7 +555,7 @@ TB_FN u64 tb_settle_behind(struct tb_queue *q, const struct tb_rules *r, struct 
 	return tb_held(q, r, c, pass, grown) + tb_advance(c->precharged_ns, TB_DRAW_ONE, c->tickets);
 }
 
-/* Where a client of several, settled, has its place. The mean is of that. */
+/* The pass of an active client after a charge: bounded, and held if the client is behind. The mean follows. */
 TB_FN u64 tb_settle(struct tb_queue *q, const struct tb_rules *r, struct tb_client *c, u64 pass)
 {
 	struct tb_client *p = tb_at(q, c->parent);
@@ -568,7 +573,7 @@ TB_FN u64 tb_settle(struct tb_queue *q, const struct tb_rules *r, struct tb_clie
 	return pass;
 }
 
-/* Settle the run in the queue's bill on everyone who pays for it, from the leaf up, and charge the next one in advance. */
+/* Charge the queue's bill to a leaf and to each of its currencies: what it used, and its next run in advance. */
 TB_INLINE u32 tb_charge(struct tb_queue *q, const struct tb_rules *r, u32 i)
 {
 	struct tb_bill *bill = &q->bill;
@@ -582,12 +587,12 @@ TB_INLINE u32 tb_charge(struct tb_queue *q, const struct tb_rules *r, u32 i)
 		if (!c->parent) {
 			i = q->moves_to;
 			q->moves_to = TB_NONE;
-			/* What was used is paid once more there; otherwise what was charged in advance moves there. */
+			/* Time used is charged there once more. Without it, what was charged in advance moves there. */
 			bill->next_ns = bill->used_ns ? 0 : bill->precharge_ns;
 			bill->precharge_ns = 0;
 			continue;
 		}
-		/* Most bills have but one of the three. */
+		/* Most bills have only one of the three. */
 		if (bill->used_ns) {
 			if (r->lottery && p->active > 1)
 				draw = tb_draw_exp(tb_mix(bill->seed, c->parent));
@@ -616,7 +621,7 @@ TB_INLINE u32 tb_charge(struct tb_queue *q, const struct tb_rules *r, u32 i)
 	return 0;
 }
 
-/* i, or that one of its currencies which is a client of `parent`; TB_NONE if i is not below it. */
+/* i, or the one of its currencies that is a client of `parent`; TB_NONE if i is not below `parent`. */
 TB_FN u32 tb_child_of(struct tb_queue *q, u32 parent, u32 i)
 {
 	tb_loop(TB_DEPTH) {
@@ -627,15 +632,15 @@ TB_FN u32 tb_child_of(struct tb_queue *q, u32 parent, u32 i)
 	return i;
 }
 
-/* How far ahead a currency may be whose leaf has a CPU, or is to have one, because that leaf is behind. */
+/* How far ahead a currency may be for its leaf to keep a CPU because that leaf is behind. */
 TB_INLINE u64 tb_slack_limit(const struct tb_rules *r, const struct tb_client *p, const struct tb_client *c)
 {
 	return p->vnow + tb_advance(tb_slack_ns(r), TB_DRAW_ONE, c->tickets);
 }
 
 /*
- * Is a running leaf, or one of its currencies up to `top`, behind? It needs its CPU all the time; so it keeps it although `top`
- * is a little ahead, and `top` gives back another of its CPUs, when a slice ends there.
+ * Is a running leaf, or one of its currencies up to `top`, behind? It needs its CPU all the time. So it keeps the CPU although
+ * `top` is a little ahead, and `top` gives back another of its CPUs when a slice ends there.
  */
 TB_FN u32 tb_is_behind(struct tb_queue *q, u32 leaf, u32 top)
 {
@@ -652,7 +657,7 @@ TB_FN u32 tb_is_behind(struct tb_queue *q, u32 leaf, u32 top)
 	return behind;
 }
 
-/* For the rest of this pick, it is as if the currency i might not run on `mask`. */
+/* For the rest of this pick, take the CPUs of `mask` from currency i. */
 TB_INLINE void tb_pass_over(struct tb_queue *q, u32 i, u64 mask)
 {
 	struct tb_client *c = tb_at(q, i);
@@ -663,7 +668,7 @@ TB_INLINE void tb_pass_over(struct tb_queue *q, u32 i, u64 mask)
 	tb_order_mask(q, c, c->mask & ~mask);
 }
 
-/* At the pick's end. */
+/* At the end of the pick, give them back. */
 TB_FN u32 tb_pass_over_no_more(struct tb_queue *q)
 {
 	tb_loop(TB_PASSED_MAX) {
@@ -678,7 +683,7 @@ TB_FN u32 tb_pass_over_no_more(struct tb_queue *q)
 	return 0;
 }
 
-/* Is it the only one that waits in its currency, and that one in its own, up to base? */
+/* Is it the only client that waits in its currency, and that one in its own, up to base? */
 TB_FN u32 tb_waits_alone(struct tb_queue *q, u32 i)
 {
 	tb_loop(TB_DEPTH) {
@@ -691,7 +696,7 @@ TB_FN u32 tb_waits_alone(struct tb_queue *q, u32 i)
 	return i == TB_BASE;
 }
 
-/* Is `next` ahead of what is due to it in p by more than so much? */
+/* Is `next` ahead of its due in p by more than by_ns? */
 TB_INLINE u32 tb_is_ahead(const struct tb_client *p, const struct tb_client *next, u64 by_ns)
 {
 	u64 limit = p->vnow + tb_advance(by_ns, TB_DRAW_ONE, next->tickets);
@@ -700,8 +705,8 @@ TB_INLINE u32 tb_is_ahead(const struct tb_client *p, const struct tb_client *nex
 }
 
 /*
- * Whose turn it is on a CPU of `mask`, among those who wait; TB_NONE if nobody may run there. Who has been passed over first has
- * its turn after all if nobody is left, or only such as are far ahead.
+ * The waiting leaf that is next on a CPU of `mask`; TB_NONE if none may run there. The currency that was passed over first is
+ * picked from after all if no other client is left, or only one that is far ahead.
  */
 TB_FN u32 tb_pick(struct tb_queue *q, const struct tb_rules *r, u64 mask)
 {
@@ -732,7 +737,10 @@ TB_FN u32 tb_pick(struct tb_queue *q, const struct tb_rules *r, u64 mask)
 	return q->picked;
 }
 
-/* Whoever of the oldest few has waited for longer than patience_ns of real time: the kernel's watchdog has no sense of shares. */
+/*
+ * Of the four oldest waiting leaves, the first that may run on `mask`, if it has waited for more than patience_ns of real time:
+ * the kernel's watchdog knows nothing of shares.
+ */
 TB_INLINE u32 tb_overdue(struct tb_queue *q, u64 now, u64 patience_ns, u64 mask)
 {
 	u32 i = q->oldest;
@@ -748,9 +756,10 @@ TB_INLINE u32 tb_overdue(struct tb_queue *q, u64 now, u64 patience_ns, u64 mask)
 }
 
 /*
- * The ancestors-or-selves of two leaves that are clients of one currency: a's in the upper half, b's in the lower. They are base
- * and the frozen root if one of the two leaves is frozen. Both ways up are walked at once, and at their ends each the other's:
- * so they are at the same height, with sides changed, when as many steps are done as there are on both.
+ * Where two leaves meet: those of them or of their currencies that are clients of the same currency, a's in the upper half, b's
+ * in the lower. If one leaf is frozen and the other is not, they are base and the frozen root. Both ways up are walked at once,
+ * and each goes on at its end from the other's beginning. So after as many steps as both ways have they are at the same height,
+ * with sides swapped.
  */
 TB_FN u64 tb_meet(struct tb_queue *q, u32 a, u32 b)
 {
@@ -768,7 +777,7 @@ TB_FN u64 tb_meet(struct tb_queue *q, u32 a, u32 b)
 	return changed ? (u64)b << 32 | a : (u64)a << 32 | b;
 }
 
-/* Base, or the frozen root: what the way up from a client ends at. */
+/* Base or the frozen root: where the way up from a client ends. */
 TB_FN u32 tb_root_of(struct tb_queue *q, u32 i)
 {
 	tb_loop(TB_DEPTH) {
@@ -779,15 +788,15 @@ TB_FN u32 tb_root_of(struct tb_queue *q, u32 i)
 	return i;
 }
 
-/* Is it a client of the frozen root, or in a currency that is? Mostly nobody is. */
+/* Is it a client of the frozen root, or in a currency that is? Mostly the frozen root has no clients. */
 TB_INLINE u32 tb_frozen(struct tb_queue *q, u32 i)
 {
 	return tb_at(q, TB_FROZEN)->clients && tb_root_of(q, i) == TB_FROZEN;
 }
 
 /*
- * Is a running leaf, settled, ahead of what is due to it in one of its currencies below `top`, while one waits there for another
- * CPU that is not?
+ * Is a running, settled leaf ahead of its due in one of its currencies below `top`, while a client that is not ahead waits there
+ * for another CPU?
  */
 TB_FN u32 tb_is_out_of_turn(struct tb_queue *q, u32 leaf, u32 top)
 {
@@ -807,8 +816,8 @@ TB_FN u32 tb_is_out_of_turn(struct tb_queue *q, u32 leaf, u32 top)
 }
 
 /*
- * Shall `held`, settled and not waiting, go on rather than give way to `best`, the pick among those who wait? The two are
- * compared where their currencies meet; above that the pick has compared already. A draw goes to who has the CPU.
+ * Does `held`, settled and not waiting, go on, rather than give way to `best`, the pick among the waiting leaves? The two are
+ * compared where their currencies meet; above that the pick has compared already. On a tie `held` keeps the CPU.
  */
 TB_FN u32 tb_keeps(struct tb_queue *q, const struct tb_rules *r, u32 held, u32 best)
 {
@@ -826,14 +835,14 @@ TB_FN u32 tb_keeps(struct tb_queue *q, const struct tb_rules *r, u32 held, u32 b
 
 #define TB_NEVER (~0ull)
 
-/* How a leaf is running: since its last settlement for ran_ns, with precharge_ns charged in advance. */
+/* A run of a leaf: ran_ns since its last settlement, with precharge_ns charged in advance. */
 struct tb_run {
 	u64 ran_ns;
 	u64 precharge_ns;
-	u64 woke; /* not 0: the client that wakes up was woken by this leaf */
+	u64 woke; /* not 0: this leaf woke the client that wakes up */
 };
 
-/* Where a running leaf, or one of its currencies, would stand if it were settled now at draw 1. */
+/* The pass of a running leaf, or of one of its currencies, if it were settled now at draw 1. */
 TB_INLINE u64 tb_projected(const struct tb_client *c, const struct tb_run *run)
 {
 	u64 ran = tb_advance(run->ran_ns, TB_DRAW_ONE, c->tickets);
@@ -842,9 +851,9 @@ TB_INLINE u64 tb_projected(const struct tb_client *c, const struct tb_run *run)
 }
 
 /*
- * For how many more ns a slice is protected. From a client that the runner wakes itself, for a quantum: of two who wake each
- * other the one would take the CPU from the other at each word. From others its beginning is, as long as that gives the runner
- * no more than so much beyond its due: with more, who naps often would lose.
+ * For how many more ns a slice is protected. From a client that the runner itself woke: for a quantum, as two clients that wake
+ * each other would otherwise preempt each other at every message. From others: for its first protect_ns, as long as the runner is
+ * not ahead of its due by more than that. A larger limit would cost clients that nap often.
  */
 TB_INLINE u64 tb_protected_ns(const struct tb_rules *r, const struct tb_client *p, const struct tb_client *c, u64 stands,
 			      const struct tb_run *run)
@@ -862,10 +871,10 @@ TB_INLINE u64 tb_protected_ns(const struct tb_rules *r, const struct tb_client *
 }
 
 /*
- * For how many more ns a running leaf may go on before the waking one is the better choice: 0 is "preempt", TB_NEVER "not
- * before somebody else is charged". `both` says where the waking one and it meet (tb_meet). The runner loses its place when
- * it has passed vnow, or when its deadline has passed the waker's; the waker must be eligible, which vnow's progress,
- * 1 / weight a ns, will make it.
+ * For how many more ns a running leaf may go on before the waking leaf is the better choice. 0 is "preempt", TB_NEVER is "not
+ * before another client is charged". `both` says where the waking leaf and the runner meet (tb_meet). The runner becomes the
+ * worse choice when it has passed vnow, or when its deadline has passed the waking client's. The waking client must be eligible,
+ * too: vnow advances by 1 / weight per ns, and will make it so.
  */
 TB_FN u64 tb_crossing_ns(struct tb_queue *q, const struct tb_rules *r, u64 both, u32 runner, const struct tb_run *run)
 {
@@ -878,7 +887,7 @@ TB_FN u64 tb_crossing_ns(struct tb_queue *q, const struct tb_rules *r, u64 both,
 		return h->kind == TB_KIND_FROZEN ? 0 : TB_NEVER;
 	until = w->pass;
 	if (tb_is_behind(q, runner, (u32)both)) {
-		/* What others below h were charged in advance is in `stands`, and does not count. */
+		/* `stands` includes what other leaves below h were charged in advance, which is not to count. */
 		until = tb_slack_limit(r, p, h) + (h->pass - tb_settled(h));
 		until -= tb_advance(run->precharge_ns, TB_DRAW_ONE, h->tickets);
 	} else if (!r->lottery) {
@@ -894,9 +903,9 @@ TB_FN u64 tb_crossing_ns(struct tb_queue *q, const struct tb_rules *r, u64 both,
 }
 
 /*
- * Change a client's tickets. Its lag in service stays: the distance to vnow is exchanged at the rate of old to new. It is
- * bounded first: who slept for a minute may be so far behind that the product would not fit. What its
- * distance has grown by (tb_level_turn) is exchanged alike.
+ * Change a client's tickets. Its lag in service stays: the distance to vnow is converted at the ratio of old to new. The distance
+ * is bounded first: a client that slept for a minute may be so far behind that the product would not fit. What its distance to
+ * `served` has grown by (tb_level_turn) is converted alike.
  */
 TB_FN u32 tb_set_tickets(struct tb_queue *q, const struct tb_rules *r, u32 i, u32 tickets)
 {
@@ -929,7 +938,7 @@ TB_FN u32 tb_set_tickets(struct tb_queue *q, const struct tb_rules *r, u32 i, u3
 	return 0;
 }
 
-/* A new, idle client of `parent`; TB_NONE when all are in use. It starts at vnow. */
+/* A new, idle client of `parent`, at vnow; TB_NONE if all are in use. */
 TB_FN u32 tb_new(struct tb_queue *q, u32 kind, u32 parent, u32 tickets)
 {
 	u32 i = q->free;
@@ -969,7 +978,7 @@ TB_FN u32 tb_new(struct tb_queue *q, u32 kind, u32 parent, u32 tickets)
 	return i;
 }
 
-/* Give back a client that is idle and has no children. */
+/* Free a client that is idle and has no children. */
 TB_FN u32 tb_free(struct tb_queue *q, u32 i)
 {
 	struct tb_client *c = tb_at(q, i);
@@ -985,7 +994,7 @@ TB_FN u32 tb_free(struct tb_queue *q, u32 i)
 	return 0;
 }
 
-/* A zeroed queue gets its base, its best-effort currency with `floor` tickets, and the frozen root. */
+/* Give a zeroed queue its base, its best-effort currency with `floor` tickets, and the frozen root. */
 TB_FN u32 tb_queue_init(struct tb_queue *q, u32 floor)
 {
 	q->fresh = TB_BASE;
@@ -994,7 +1003,7 @@ TB_FN u32 tb_queue_init(struct tb_queue *q, u32 floor)
 	return tb_new(q, TB_KIND_FROZEN, TB_NONE, TB_MACHINE_TICKETS);
 }
 
-/* What was charged in advance for those who run below c is undone on its currencies, and done on `parent` and those around it. */
+/* Take what c was charged in advance off c's currencies, and charge it to `parent` and the currencies above that. */
 TB_INLINE void tb_move_precharge(struct tb_queue *q, const struct tb_rules *r, const struct tb_client *c, u32 parent)
 {
 	q->bill.used_ns = 0;
@@ -1007,8 +1016,8 @@ TB_INLINE void tb_move_precharge(struct tb_queue *q, const struct tb_rules *r, c
 }
 
 /*
- * A client, idle, running or waiting, changes to another currency, with all that is in it. Its distance to vnow goes with it,
- * as far as a newcomer's may.
+ * Move a client, idle, running or waiting, to another currency, with all that is in it. It keeps its distance to vnow, within the
+ * bounds for a client that joins.
  */
 TB_FN u32 tb_move(struct tb_queue *q, const struct tb_rules *r, u32 i, u32 parent)
 {
@@ -1036,7 +1045,7 @@ TB_FN u32 tb_move(struct tb_queue *q, const struct tb_rules *r, u32 i, u32 paren
 	return 0;
 }
 
-/* A new leaf takes its place beside the running leaf that forked it. */
+/* A new leaf starts at the projected pass of the running leaf that forked it. */
 TB_FN u32 tb_born(struct tb_queue *q, u32 child, u32 forker, const struct tb_run *run)
 {
 	struct tb_client *c = tb_at(q, child);
@@ -1045,7 +1054,7 @@ TB_FN u32 tb_born(struct tb_queue *q, u32 child, u32 forker, const struct tb_run
 	if (!s)
 		return 0;
 	c->pass = tb_projected(tb_at(q, s), run);
-	/* The present run is in the child's place already and not yet charged: it must not be answered for twice. */
+	/* The present run is in the child's pass already and not yet charged: the parent must not be charged for it twice. */
 	tb_at(q, s)->young_ns = 0 - run->ran_ns;
 	return 0;
 }

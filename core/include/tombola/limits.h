@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-/*
- * Every limit of the model, in one place. The Rust face repeats the ones it shows and a test compares them.
- */
+/* Every limit of the model, in one place. The Rust crate repeats some of them (core/src/limits.rs), and a test compares these. */
 #pragma once
 
 /* Tickets of a process in its user's currency, and base tickets of a user (Zepp 2012, sections 3.1.1 and 3.1.3). */
@@ -12,45 +10,45 @@
 #define TB_BASE_TICKETS_MAX 10000
 #define TB_BASE_TICKETS_DEFAULT 1000
 
-/* Shares of the machine that are guaranteed, as tickets of base's clients: this many are all of it. */
+/* The whole machine in tickets of base's clients: reservations are guaranteed shares of it. */
 #define TB_MACHINE_TICKETS 10000
 
 /*
  * Clients on one run queue: threads, and the currencies that hold them. A power of two; index 0 means "none". A host with more
- * memory defines more, and the height that goes with it.
+ * memory defines a larger number, and the height that belongs to it.
  */
 #ifndef TB_CLIENTS
 #define TB_CLIENTS 32768
 /* An AVL tree of TB_CLIENTS nodes is at most 1.4405 log2(32768 + 2) = 21.6 high. */
 #define TB_HEIGHT 22
 #endif
-/* Currencies inside one another, a user's own not counted. */
+/* Levels of nested currencies, a user's own not counted. */
 #define TB_NESTED_MAX 8
 /* base, best-effort, user, nested currencies, process, thread. */
 #define TB_DEPTH (5 + TB_NESTED_MAX)
 
-/* pass is in 2^-16 ns of service for one ticket. */
+/* A pass is in units of 2^-16 ns of service for one ticket. */
 #define TB_PASS_SHIFT 16
-/* A draw is a number in units of 2^-20; TB_DRAW_ONE is stride's. The largest that Exp(1) gives is 22.18. */
+/* A draw is in units of 2^-20. Stride's draw is TB_DRAW_ONE; the largest draw of Exp(1) is 22.18. */
 #define TB_DRAW_SHIFT 20
 #define TB_DRAW_ONE (1u << TB_DRAW_SHIFT)
-/* One charge is at most 2^38 ns (4.6 minutes): times the largest draw, 2^24.5, that is still below 2^63. */
+/* One charge is at most 2^38 ns (4.6 minutes). Times the largest draw, 2^24.5, that is still below 2^63. */
 #define TB_CHARGE_MAX_NS (1ull << 38)
 
-/* No pass is further ahead of vnow, in the client's service. Hardly any steady load comes near; each use is counted. */
+/* No settled pass is further ahead of vnow, in the client's service. Few steady loads come near; each use is counted. */
 #define TB_AHEAD_MAX_NS ((1ull << 29) - 1)
 
-/* Clients that are behind and share bound CPUs halve their lags each 2^34 ns, 17 s (economy.h, tb_held). */
+/* Clients that are behind and share bound CPUs halve their lags every 2^34 ns, 17 s (economy.h, tb_held). */
 #define TB_EPOCH_SHIFT 34
 
-/* How many currencies a pick passes over at most, because their turn is another's. A power of two. */
+/* The most currencies that one pick passes over (economy.h, tb_pick). A power of two. */
 #define TB_PASSED_MAX 8
 
-/* What of a short-lived child's service its parent answers for, ns (arith.h, tb_returned_ns). */
+/* Up to this much of a child's service, ns, is charged in full to its parent at the child's exit (arith.h, tb_returned_ns). */
 #define TB_YOUNG_NS 50000000ull
 
 _Static_assert((TB_CLIENTS & (TB_CLIENTS - 1)) == 0, "client indices are masked");
-/* The most that arithmetic takes; more than anybody may ask for. */
+/* The most tickets that the arithmetic takes; more than anybody may ask for. */
 #define TB_TICKETS_LIMIT ((1 << 14) - 1)
 _Static_assert(TB_TICKETS_MAX <= TB_TICKETS_LIMIT && TB_BASE_TICKETS_MAX <= TB_TICKETS_LIMIT &&
 	       TB_MACHINE_TICKETS <= TB_TICKETS_LIMIT, "economy.h counts on 14 bits of tickets");

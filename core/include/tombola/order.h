@@ -1,50 +1,50 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * The order of a currency's waiting clients: an AVL tree by key, threaded through the clients themselves.
+ * The order of a currency's waiting clients: an AVL tree by key, whose nodes are the clients themselves.
  *
- * The key is a client's virtual deadline, its pass plus what one quantum costs it (economy.h). Every node also knows,
- * of its subtree, the smallest pass (is anyone in there eligible?) and the union of the CPU masks (may anyone in there
- * run here?). So the client with the earliest deadline among those who are eligible and may run on a CPU is found on one
- * way down, as EEVDF does. Insertion, removal and search are O(log n); heights are bounded by TB_HEIGHT, so every loop is.
+ * The key is a client's virtual deadline: its pass plus the cost of one request (economy.h, tb_key). Every node also stores two
+ * facts of its subtree: the smallest pass (is any client in it eligible?) and the union of the CPU masks (may any client in it
+ * run here?). So one way down finds the client with the earliest deadline among the eligible ones that may run on a CPU, as in
+ * EEVDF. Insertion, removal and search are O(log n). TB_HEIGHT bounds the height, and so every loop.
  *
- * An AVL tree because its height is bounded without randomness or amortization: the BPF verifier wants loops that end,
- * and a scheduler wants no slow pick.
+ * It is an AVL tree because its height is bounded without randomness or amortization: the BPF verifier wants loops that end, and
+ * a scheduler wants no slow pick.
  *
- * Client 0 stands for "none". Its `up` may be written, which saves asking, and is never read; nothing else of it changes.
+ * Client 0 stands for "none". Its `up` may be written, which saves a test, and is never read. Its other fields never change.
  */
 #pragma once
 #include "arith.h"
 #include "limits.h"
 #include "types.h"
 
-/* What a client is; the value is shown to user space. */
+/* The kind of a client. User space sees the value. */
 enum tb_kind {
 	TB_KIND_FREE = 0,
 	TB_KIND_BASE = 1,
 	TB_KIND_BEST_EFFORT = 2,
 	TB_KIND_USER = 3,
-	TB_KIND_PROCESS = 4, /* a process of several threads: their currency */
-	TB_KIND_THREAD = 5,  /* a leaf; for a process of one thread also the process */
-	TB_KIND_CURRENCY = 6, /* made by a user inside its own money */
-	TB_KIND_RESERVATION = 7, /* a client of base, for who is guaranteed a part of the machine */
-	TB_KIND_FROZEN = 8, /* of the frozen */
+	TB_KIND_PROCESS = 4, /* the currency of a process with several threads */
+	TB_KIND_THREAD = 5,  /* a leaf; for a process with one thread also the process */
+	TB_KIND_CURRENCY = 6, /* made by a user inside the user's own currency */
+	TB_KIND_RESERVATION = 7, /* a client of base that is guaranteed a part of the machine */
+	TB_KIND_FROZEN = 8, /* the frozen root */
 };
 
 enum tb_state {
-	TB_ACTIVE = 1, /* runnable, or the currency of somebody runnable: counted in the parent's mean, unless behind */
-	TB_QUEUED = 2, /* waiting, or the currency of somebody waiting: in the parent's order */
-	TB_BEHIND = 4, /* active, but cannot use its tickets: not counted in the parent's mean */
+	TB_ACTIVE = 1, /* runnable, or a currency with a runnable client: counts in the parent's mean, unless behind */
+	TB_QUEUED = 2, /* waiting, or a currency with a waiting client: in the parent's order */
+	TB_BEHIND = 4, /* active, but gets less than its tickets give (tb_falls_behind): does not count in the parent's mean */
 };
 
 struct tb_client {
-	/* As a client of its parent. While that counts pass in its mean, both change together (economy.h, tb_set_pass). */
+	/* As a client of its parent. A pass that counts in the parent's mean changes with the mean (economy.h, tb_set_pass). */
 	u64 pass;
 	u64 key;
-	u64 mask; /* CPUs it, or anyone waiting below it, may run on; bit = cpu mod 64 */
+	u64 mask; /* CPUs that it, or any client waiting below it, may run on; bit = cpu mod 64 */
 	u32 parent;
 	u32 tickets;
 
-	/* Its node in the parent's order; meaningful while TB_QUEUED. */
+	/* Its node in the parent's order; valid while TB_QUEUED. */
 	u64 low_pass;
 	u64 low_mask;
 	u32 child[2];
@@ -52,12 +52,12 @@ struct tb_client {
 	u8 height;
 	u8 state;
 	u8 kind;
-	u8 epoch; /* of one that is behind: when its lag was halved last */
+	u8 epoch; /* while TB_BEHIND: when its lag was last halved */
 
 	/*
-	 * As a currency: vnow = mean pass of the clients that count, weighted by tickets; sum = what the division left over; the
-	 * service per ticket of those that count; how many clients there are, active or not.
-	 * As a leaf: its place among all who wait (oldest first), and since when.
+	 * As a currency: vnow = mean pass of the clients that count, weighted by tickets; sum = the remainder of its division;
+	 * served = service per ticket of the clients that count; clients = how many there are, active or not. As a leaf: since
+	 * when it waits, and its neighbours in the list of all waiting leaves (oldest first).
 	 */
 	u64 vnow;
 	union {
@@ -78,22 +78,22 @@ struct tb_client {
 	u32 active;
 
 	/*
-	 * While it runs, its distance to its currency's `served` at the best; while it waits, by how much that had grown
-	 * (tb_level_turn); while it is inactive, its lag when it left, ns.
+	 * While it runs, the smallest distance of its pass to its currency's `served`; while it waits, by how much that distance
+	 * had grown (tb_level_turn); while it is inactive, its lag when it left, ns.
 	 */
 	u64 level;
-	u64 precharged_ns; /* what it, or those who run below it, were charged in advance */
+	u64 precharged_ns; /* charged in advance to it, for its own run or for those of leaves below it */
 	u64 used_ns;  /* service received so far */
-	u64 young_ns; /* the part of it since birth, or since it last had a child */
+	u64 young_ns; /* the part of it since its creation or last move, or since it last forked */
 };
 
 _Static_assert(sizeof(struct tb_client) == 144, "as small as may be: there are many");
 
 /* One settlement of a leaf's run. */
 struct tb_bill {
-	u64 used_ns;      /* run since the last settlement */
-	u64 precharge_ns; /* what the pick had charged for it, to be undone */
-	u64 next_ns;      /* what the next run is charged in advance */
+	u64 used_ns;      /* run time since the last settlement */
+	u64 precharge_ns; /* charged in advance by the pick; to be undone */
+	u64 next_ns;      /* to be charged in advance for the next run */
 	u64 seed;         /* lottery: at least 32 random bits */
 };
 
@@ -106,18 +106,21 @@ struct tb_queue {
 	u32 waiting;
 	u32 behind; /* clients that are TB_BEHIND */
 	u32 bound_leaves; /* active leaves that may not run on all CPUs */
-	/* Of the present pick: who is passed over, and where it might have run; whether the first of them is taken after all. */
+	/*
+	 * Of the current pick: the currencies passed over, and the CPUs taken from their masks; whether the first of them is
+	 * picked from after all; the result.
+	 */
 	u64 passed_mask[TB_PASSED_MAX];
 	u32 passed_over[TB_PASSED_MAX];
 	u32 passed;
 	u32 after_all;
 	u32 picked;
-	u8 epoch;   /* real time, in TB_EPOCH_SHIFT */
+	u8 epoch;   /* real time in units of 2^TB_EPOCH_SHIFT ns */
 	u16 bound[64]; /* how many of the bound leaves may run on each CPU */
-	u64 contested; /* CPUs on which more than one of them may run */
-	u64 clamped; /* charges that the bound ahead of vnow cut */
-	u32 moves_to; /* where a charge goes on from its root: at the one to which a client moves or in which it was frozen */
-	struct tb_bill bill; /* what is being charged; here, as the verifier would tell apart each value of a local one */
+	u64 contested; /* CPUs on which two or more of the bound leaves may run */
+	u64 clamped; /* charges cut by TB_AHEAD_MAX_NS */
+	u32 moves_to; /* a charge goes on here after its root: the new parent of a moving client, or a frozen leaf's home */
+	struct tb_bill bill; /* the current charge; in memory, as the verifier would tell apart each value of a local variable */
 	struct tb_client client[TB_CLIENTS];
 };
 
@@ -132,8 +135,8 @@ TB_INLINE u32 tb_index(const struct tb_queue *q, const struct tb_client *c)
 }
 
 /*
- * A child by its side. The compiler may know that side is 0 or 1 and drop the mask, and the BPF verifier would not see why
- * it may; so the compiler must not know.
+ * A child by its side. The asm hides side's range from the compiler. If it knew that side is 0 or 1 it could drop the mask, and
+ * the BPF verifier would not see why that is safe.
  */
 TB_INLINE u32 *tb_child(struct tb_client *c, u32 side)
 {
@@ -141,13 +144,13 @@ TB_INLINE u32 *tb_child(struct tb_client *c, u32 side)
 	return &c->child[side & 1];
 }
 
-/* 1: the right one is higher. */
+/* 1 if the right one is higher, else 0. */
 TB_INLINE u32 tb_higher_side(const struct tb_client *l, const struct tb_client *r)
 {
 	return tb_is_negative((u64)l->height - r->height);
 }
 
-/* Recompute what c knows of its subtree, whose sides are given; says whether anything changed. */
+/* Recompute what c stores of its subtree from its two children l and r. Returns whether anything changed. */
 TB_INLINE u32 tb_order_sum_up(struct tb_client *c, const struct tb_client *l, const struct tb_client *r)
 {
 	u8 height = (u8)(tb_max(l->height, r->height) + 1);
@@ -170,7 +173,7 @@ TB_INLINE u32 tb_order_refresh(struct tb_queue *q, struct tb_client *c)
 	return tb_order_sum_up(c, tb_at(q, c->child[0]), tb_at(q, c->child[1]));
 }
 
-/* Make `to` stand where `from` stood, below `up`. */
+/* Put `to` into the position of `from`, below `up`. */
 TB_INLINE void tb_order_replace(struct tb_queue *q, struct tb_client *owner, u32 up, u32 from, u32 to)
 {
 	if (!up)
@@ -180,7 +183,7 @@ TB_INLINE void tb_order_replace(struct tb_queue *q, struct tb_client *owner, u32
 	tb_at(q, to)->up = up;
 }
 
-/* Lift c's child on the other side of `side` above c; returns it. c and it are refreshed. */
+/* Rotate c's child on the other side than `side` above c, and return it. Both are refreshed. */
 TB_FN struct tb_client *tb_order_rotate(struct tb_queue *q, struct tb_client *owner, struct tb_client *c, u32 side)
 {
 	u32 n = tb_index(q, c), k = *tb_child(c, side ^ 1), inner;
@@ -197,7 +200,7 @@ TB_FN struct tb_client *tb_order_rotate(struct tb_queue *q, struct tb_client *ow
 	return lifted;
 }
 
-/* From c up to the root: refresh, and restore the balance. Stops where nothing changes any more. */
+/* From c up to the root: refresh, and rebalance. Stops where nothing changes any more. */
 TB_FN u32 tb_order_mend(struct tb_queue *q, struct tb_client *owner, struct tb_client *c)
 {
 	tb_loop(2 * TB_HEIGHT + 2) {
@@ -205,7 +208,7 @@ TB_FN u32 tb_order_mend(struct tb_queue *q, struct tb_client *owner, struct tb_c
 		u32 side, inner;
 
 		if (l->height > r->height + 1 || r->height > l->height + 1) {
-			/* The heavy side is lifted above c; if its inner child is what is heavy, first that one above it. */
+			/* The higher side is rotated above c; if its inner child is the higher one, first that one above it. */
 			side = tb_higher_side(l, r);
 			k = tb_at(q, *tb_child(c, side));
 			inner = tb_higher_side(tb_at(q, *tb_child(k, side)), tb_at(q, *tb_child(k, side ^ 1)));
@@ -220,7 +223,7 @@ TB_FN u32 tb_order_mend(struct tb_queue *q, struct tb_client *owner, struct tb_c
 	return 0;
 }
 
-/* Put c, whose key, pass and mask are set, into owner's order. Equal keys: first come, first served. */
+/* Insert c, whose key, pass and mask are set, into owner's order. Equal keys: first come, first served. */
 TB_FN u32 tb_order_insert(struct tb_queue *q, struct tb_client *owner, struct tb_client *c)
 {
 	u32 up = 0, n = owner->root, side = 0;
@@ -252,7 +255,7 @@ TB_FN u32 tb_order_remove(struct tb_queue *q, struct tb_client *owner, struct tb
 	struct tb_client *h;
 
 	if (l && r) {
-		/* Both sides: the next in order, the leftmost of the right side, takes c's place. */
+		/* Two children: c's successor, the leftmost node of the right side, takes its position. */
 		tb_loop(TB_HEIGHT) {
 			if (!tb_at(q, heir)->child[0])
 				break;
@@ -268,7 +271,7 @@ TB_FN u32 tb_order_remove(struct tb_queue *q, struct tb_client *owner, struct tb
 		}
 		h->child[0] = l;
 		tb_at(q, l)->up = heir;
-		/* It says what c said of the subtree, so that mending sees whether that changed. */
+		/* It takes over what c stored of the subtree, so that tb_order_mend sees whether that changed. */
 		h->height = c->height;
 		h->low_pass = c->low_pass;
 		h->low_mask = c->low_mask;
@@ -277,13 +280,13 @@ TB_FN u32 tb_order_remove(struct tb_queue *q, struct tb_client *owner, struct tb
 	if (!from)
 		return 0;
 	tb_order_mend(q, owner, tb_at(q, from));
-	/* What changed below the heir may have ended before it. (Asked of memory, or the verifier would mend twice.) */
+	/* Mending may have stopped below the heir. (Asked of memory, or the verifier would mend twice.) */
 	if (c->child[0] && c->child[1])
 		tb_order_mend(q, owner, tb_at(q, heir));
 	return 0;
 }
 
-/* c, which waits, may run on other CPUs than before. Its place stays. */
+/* Change the CPUs of a waiting client. Its position stays. */
 TB_FN u32 tb_order_mask(struct tb_queue *q, struct tb_client *c, u64 mask)
 {
 	c->mask = mask;
@@ -296,10 +299,10 @@ TB_FN u32 tb_order_mask(struct tb_queue *q, struct tb_client *c, u64 mask)
 }
 
 /*
- * The earliest key among those with a bit of mask and, if there is one, a pass not after `limit`.
+ * The client with the earliest key among those whose CPUs overlap `mask` and, if there is one, whose pass is not after `limit`.
  *
- * One way down suffices while every mask below is full. With clients bound to CPUs a subtree may hold an eligible one and
- * an allowed one that are not the same; then eligibility is given up, and the earliest allowed key is exact again.
+ * One way down suffices while every mask below is full. With clients bound to CPUs, a subtree may hold an eligible client and an
+ * allowed one that are not the same. Then eligibility is given up, and the earliest allowed key is exact again.
  */
 TB_FN u32 tb_order_first(struct tb_queue *q, const struct tb_client *owner, u64 limit, u64 mask)
 {

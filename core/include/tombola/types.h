@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * The words that the shared C is written in, for the BPF target and for native compilers alike.
+ * The types and macros of the shared C, for the BPF target and for native compilers alike.
  *
- * Only fixed-width unsigned types carry values; s64 appears only to compare, never to divide.
- * A host may define before including any header of the core:
+ * Only fixed-width unsigned types carry values. s64 appears only in comparisons, never in divisions. A host may define before it
+ * includes any header of the core:
  *
  *   TB_FN        how a function of some size is declared (default: static)
- *   tb_loop(n)   a loop that its body leaves, in at most n rounds (default: a for loop)
+ *   tb_loop(n)   a loop of at most n rounds whose body breaks out of it (default: a for loop)
  */
 #pragma once
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * The private system calls (tombola_abi.h): BPF programs that anyone may run, and that see who does.
+ * The private system calls (tombola_abi.h): BPF programs that any process may run.
  *
- * What they check is the caller's own credentials, as the kernel holds them; nothing that a program passes in is believed.
+ * They check the caller's own credentials, as the kernel holds them, and believe nothing that the caller passes in.
  */
 #pragma once
 #include "currencies.h"
@@ -13,7 +13,7 @@ static __always_inline bool may_nice(void)
 {
 	const struct cred *cred = bpf_get_current_task_btf()->cred;
 
-	/* A capability counts only in the initial user namespace: in one's own, anybody has all. */
+	/* A capability counts only in the initial user namespace: in its own, any process may have all. */
 	return (cred->cap_effective.val >> CAP_SYS_NICE & 1) && cred->user_ns->level == 0;
 }
 
@@ -43,13 +43,13 @@ static __always_inline s64 call_counter(struct tombola_call *call, struct run_qu
 	return 0;
 }
 
-/* May the caller do what only the owner may? Uids that are another user's own nothing. */
+/* May the caller do what only the owner, `uid`, may? A uid that belongs to another user (owner_of) owns nothing. */
 static __always_inline bool may_act_for(u32 uid)
 {
 	return (uid == caller_uid() && owner_of(uid) == uid) || may_nice();
 }
 
-/* As kill has it: what a process with another effective uid does for somebody is not that one's. */
+/* The rule of kill(2): a process does not belong to a user for whom it only acts by its effective uid. */
 static __always_inline bool may_control(struct task_struct *p)
 {
 	const struct cred *cred = p->real_cred, *caller = bpf_get_current_task_btf()->cred;
@@ -64,15 +64,15 @@ static __always_inline u64 by_caller(void)
 	return may_nice() ? 0 : BY_OWNER;
 }
 
-/* None, for one that is frozen. What it had comes back with it. */
+/* A client's tickets: 0 if it is frozen, although the economy keeps the former number. */
 static __always_inline u32 tickets_of(u32 client, struct tb_queue *q)
 {
 	return state_of(client)->frozen ? 0 : tb_at(q, client)->tickets;
 }
 
 /*
- * What the owner may give from now on, if an amount is set by this value: what its upper half says, or the amount itself if an
- * administrator sets it for somebody else (`owner`: it is the caller's own).
+ * The limit of the owner after tickets are set by this value: what its upper half says, or the tickets themselves if an
+ * administrator sets them for another user's client (`owner`: it is the caller's own).
  */
 static __always_inline s64 limit_by(u64 value, bool owner, u32 most)
 {
@@ -85,7 +85,7 @@ static __always_inline s64 limit_by(u64 value, bool owner, u32 most)
 	return limit == TOMBOLA_NO_LIMIT || limit <= most ? (s64)limit : -ERANGE;
 }
 
-/* Its tickets, in the lower half of the value: none sends it to the frozen root, any others let it come back. */
+/* Set a client's tickets, the lower half of the value: 0 moves it to the frozen root, any others move it home. */
 static __always_inline s64 fund(u64 number, u64 value, bool owner, u32 most)
 {
 	s64 ret = limit_by(value, owner, most);
@@ -109,7 +109,7 @@ static __always_inline s64 call_base_tickets(struct tombola_call *call, struct r
 		call->out[0] = uid ? tickets_of((u32)*known, &rq->economy) : root_base;
 		return 0;
 	}
-	/* Who would freeze herself could not thaw herself again; nobody could thaw anybody if root were frozen. */
+	/* A user that froze itself could not thaw itself again; if root were frozen, nobody could thaw anybody. */
 	if (tickets > TOMBOLA_BASE_TICKETS_MAX || (tickets < TOMBOLA_BASE_TICKETS_MIN && (tickets || !uid)))
 		return -ERANGE;
 	if (!may_act_for(uid) || (!tickets && !may_nice()))
@@ -118,7 +118,7 @@ static __always_inline s64 call_base_tickets(struct tombola_call *call, struct r
 	if (!user)
 		return -ENOSPC;
 	ret = fund(user, call->value, !uid, TOMBOLA_BASE_TICKETS_MAX);
-	/* It was just going, as one of whom nothing is left. */
+	/* The user had no clients left, and was just being removed. */
 	if (ret == -ESRCH)
 		return -EAGAIN;
 	if (ret)
@@ -129,7 +129,7 @@ static __always_inline s64 call_base_tickets(struct tombola_call *call, struct r
 	return 0;
 }
 
-/* The client of the process that pid belongs to. Its first thread may have ended before the others. */
+/* The client of the process that pid belongs to. Its first thread may have exited before the others. */
 static __always_inline u32 process_by(struct task *t, struct tb_queue *q, u32 tgid)
 {
 	u32 *known;
@@ -140,7 +140,7 @@ static __always_inline u32 process_by(struct task *t, struct tb_queue *q, u32 tg
 	return known ? *known : TB_NONE;
 }
 
-/* Who else but the owner may see what is in a currency? */
+/* May the caller see a client? Only the owner and administrators may see what is in a currency. */
 static __noinline bool is_visible(struct tb_queue *q, u32 i)
 {
 	if (may_nice())
@@ -173,7 +173,7 @@ static __always_inline s64 get_of_process(struct tombola_call *call, struct tb_q
 	return 0;
 }
 
-/* Of somebody else's currency one does not even learn that it is there. One that has no name yet is only being made. */
+/* TB_NONE also for another user's currency: the caller does not even learn that it exists. One without a name is being made. */
 static __always_inline u32 own_currency(struct tb_queue *q, u64 number)
 {
 	u32 client = client_of(q, number);
@@ -183,13 +183,13 @@ static __always_inline u32 own_currency(struct tb_queue *q, u64 number)
 	return may_act_for(state_of(client)->id) ? client : TB_NONE;
 }
 
-/* Where a call says a client is to be: in a currency, or by 0 in the money of the user that it belongs to. */
+/* The currency into which a call moves a client; 0 means the own currency of the client's user. */
 static __always_inline u32 destination(struct tb_queue *q, u64 number, u32 client)
 {
 	return number ? own_currency(q, number) : state_of(client)->user;
 }
 
-/* What tickets of base are of one CPU, in units of TOMBOLA_SHARE_ONE. */
+/* Tickets of base as a share of one CPU, of which TOMBOLA_SHARE_ONE is the whole. */
 static __always_inline u64 share_of(u64 tickets)
 {
 	return tickets * tombola_config.online_cpus * TOMBOLA_SHARE_ONE / TB_MACHINE_TICKETS;
@@ -205,10 +205,10 @@ static __always_inline s64 call_reserve(struct tombola_call *call, struct tb_que
 		return -EPERM;
 	if (share > cpus * TOMBOLA_SHARE_ONE)
 		return -ERANGE;
-	/* One that is frozen has none, and stays so. */
+	/* A frozen client has no reservation, and stays frozen. */
 	if (!share)
 		return step_move(number_of(client), HOME, AT_ONCE);
-	/* Of the machine, rounded up; exact where CPUs are few. */
+	/* As a share of the machine, rounded up; exact where CPUs are few. */
 	tickets = (u32)((share * TB_MACHINE_TICKETS / TOMBOLA_SHARE_ONE + cpus - 1) / (cpus ? cpus : 1));
 	ret = step_reserve(number_of(client), tickets);
 	if (ret == -EBUSY)
@@ -234,14 +234,14 @@ static __always_inline s64 call_process(struct tombola_call *call, struct run_qu
 	u32 client = process_by(task_find(p), &rq->economy, (u32)p->tgid);
 	u64 number = number_of(client);
 
-	/* Once more: the number is its own only if it was still there when that was read. */
+	/* Look again: the number is the client's only if the process still had the client when it was read. */
 	if (!client || process_by(task_find(p), &rq->economy, (u32)p->tgid) != client)
 		return -ESRCH;
 	if (call->op == TOMBOLA_GET_TICKETS || call->op == TOMBOLA_GET_WINS || call->op == TOMBOLA_GET_QUANTUM_USE)
 		return is_visible(&rq->economy, client) ? get_of_process(call, &rq->economy, client) : -EPERM;
 	if (call->op == TOMBOLA_RESERVE)
 		return call_reserve(call, &rq->economy, client);
-	/* The first process must not wait for anybody: without it nobody comes to an end. */
+	/* The first process must not be frozen: without it, no orphan is reaped. */
 	if (call->op == TOMBOLA_SET_TICKETS && ((u32)call->value > TOMBOLA_TICKETS_MAX || (!(u32)call->value && p->tgid == 1)))
 		return -ERANGE;
 	if (!may_control(p))
@@ -251,7 +251,7 @@ static __always_inline s64 call_process(struct tombola_call *call, struct run_qu
 	return fund(number, call->value, p->real_cred->uid.val == caller_uid(), TOMBOLA_TICKETS_MAX);
 }
 
-/* Letters, digits, '_', '.' and '-', not first; filled up with NULs, of which there is one at least. */
+/* Letters, digits, '_', '.' and '-', but '-' not first; padded with NULs, at least one. */
 static __noinline bool is_name(const struct currency_name *of)
 {
 	u32 ended = 0;
@@ -268,7 +268,7 @@ static __noinline bool is_name(const struct currency_name *of)
 	return ended && of->name[0];
 }
 
-/* The name's first letter is written last: it makes the currency one that can be used. */
+/* The name's first letter is written last: it makes the currency usable. */
 static __always_inline s64 make_currency(struct tombola_call *call, struct tb_queue *q, const struct currency_name *key)
 {
 	u64 user = user_of(call->id), made;
@@ -308,7 +308,7 @@ static __always_inline s64 retire_currency(struct tb_queue *q, u32 client, u64 n
 		return ret;
 	ret = reparent_children(TB_FROZEN, number, by_caller());
 	if (frozen)
-		kick_idle(); /* what was in it may be frozen no longer */
+		kick_idle(); /* its former clients may be thawed now */
 	__builtin_memcpy(key.name, state_of(client)->name, TOMBOLA_NAME);
 	if (ret || !step_retire(number)) {
 		step_close(number, 0);
@@ -381,7 +381,7 @@ static __always_inline s64 call_currency(struct tombola_call *call, struct run_q
 	}
 }
 
-/* What holds for the whole machine. */
+/* Settings of the whole machine. */
 static __always_inline s64 call_machine(struct tombola_call *call, struct run_queue *rq)
 {
 	u64 cpus = tombola_config.online_cpus, value = call->value;
@@ -413,8 +413,7 @@ static __always_inline s64 call_machine(struct tombola_call *call, struct run_qu
 }
 
 /*
- * What kind of thing a call is about, and which fields it has a use for; the others must be zero, so that they may mean something
- * one day.
+ * The subject of a call, and the fields that it uses. The others must be zero, so that a later version can give them a meaning.
  */
 enum subject { ABOUT_NOTHING, ABOUT_INFO, ABOUT_COUNTER, ABOUT_USER, ABOUT_PROCESS, ABOUT_CURRENCY, ABOUT_MACHINE };
 enum field { HAS_VALUE = 1, HAS_CURRENCY = 2, HAS_NAME = 4 };
@@ -498,10 +497,10 @@ int tombola_call(struct tombola_call *call)
 	return (int)ret;
 }
 
-/* So many clients one call looks at: nobody has the CPU meanwhile, and there may be many that the caller may not see. */
+/* How many clients one call looks at: no other thread has the CPU meanwhile, and the caller may not be allowed to see many. */
 #define TREE_LOOKS 1024
 
-/* The first client in use from i on, and before `end`, that the caller may see; TB_NONE, which counts as free, if none is. */
+/* The first client in use from i on, and before `end`, that the caller may see; or TB_NONE, which counts as free. */
 static __noinline u32 used_from(struct tb_queue *q, u32 i, u32 end)
 {
 	tb_loop(TREE_LOOKS) {
@@ -537,8 +536,8 @@ static __always_inline void describe(struct tombola_node *node, struct tb_queue 
 }
 
 /*
- * Nodes from tree->from on, as many as fit, or fewer. Without the lock: each field is whole, the picture is of no single moment.
- * The loop is unrolled because kernels before 7 let a program write to its context at constant offsets only.
+ * Nodes from tree->from on, as many as fit, or fewer. Without the lock: each field is whole, but fields may be of different
+ * moments. The loop is unrolled because kernels before 7 let a program write to its context at constant offsets only.
  */
 SEC("syscall")
 int tombola_tree(struct tombola_tree *tree)

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * Currencies of users' own making, and reservations.
+ * Currencies that users make, and reservations.
  *
- *   make     a client of the user's currency, or of another of hers      retire   what is in it falls to the one around it
+ *   make     a client of the user's own currency, or of one in it        retire   its clients move to the one around it
  *   fund     more or fewer tickets: inflation and deflation              move     a process, or a currency with all in it
  */
 #pragma once
 #include "users.h"
 
-/* How many currencies there are from here up, a user's own not counted. */
+/* How many currencies there are from `client` up, itself included, the user's own not counted. */
 static __noinline u32 nested(struct tb_queue *q, u32 client)
 {
 	u32 levels = 0;
@@ -22,7 +22,7 @@ static __noinline u32 nested(struct tb_queue *q, u32 client)
 	return levels;
 }
 
-/* A currency of `user` inside another one of hers, for use when it has a name. 0: that has gone, or there is no place left. */
+/* A currency of `user` in another of the same user; usable once it has a name. 0: `inside` was removed, or no slot is left. */
 __noinline u64 step_make(u64 inside, u32 tickets, u32 user)
 {
 	struct run_queue *rq = queue_of(0);
@@ -46,7 +46,7 @@ __noinline u64 step_make(u64 inside, u32 tickets, u32 user)
 	return number;
 }
 
-/* Without the lock: as they stand at the moment. */
+/* Without the lock: the answer may be outdated. */
 __noinline u32 look_nested(u32 client)
 {
 	struct run_queue *rq = queue_of(0);
@@ -61,7 +61,7 @@ __noinline u32 look_inside(u32 client, u32 outer)
 	return rq && is_inside(&rq->economy, client, outer);
 }
 
-/* How deep a currency is nested in `outer`, counted from that; 0 if it is none that is in there. */
+/* How deep a currency is nested in `outer`, which itself counts as 1; 0 if `client` is no currency in there. */
 __noinline u32 look_how_deep(u32 client, u32 outer)
 {
 	struct run_queue *rq = queue_of(0);
@@ -71,7 +71,7 @@ __noinline u32 look_how_deep(u32 client, u32 outer)
 	return look_nested(client) + 1 - look_nested(outer);
 }
 
-/* The deepest of those from i on; 1 if there is none in it. (The verifier follows a loop to its end if it knows from where.) */
+/* The deepest of those from i on; 1 if there is none in it. (The verifier walks each round of a loop from a constant i.) */
 __noinline u32 look_for_height(u32 i, u32 outer)
 {
 	struct run_queue *rq = queue_of(0);
@@ -90,7 +90,7 @@ __noinline u32 look_for_height(u32 i, u32 outer)
 	return height;
 }
 
-/* All from i on that are in the currency `from`, or belong there, fall out of it. A negative error: not all of them may. */
+/* Move all clients from i on out of the currency `from` that are in it or at home in it. A negative error: some may not move. */
 __noinline int reparent_children(u32 i, u64 from, u64 by)
 {
 	struct run_queue *rq = queue_of(0);
@@ -103,7 +103,7 @@ __noinline int reparent_children(u32 i, u64 from, u64 by)
 			break;
 		if (tb_at(&rq->economy, i)->parent == (u32)from || (state_of(i)->home == from && is_away(&rq->economy, i))) {
 			fell = step_move(number_of(i), OUT, by | *(volatile u32 *)&structure);
-			if (fell && fell != -ESRCH) /* it has gone meanwhile, or long ago */
+			if (fell && fell != -ESRCH) /* removed meanwhile, or long ago */
 				ret = fell;
 		}
 		i++;
@@ -111,7 +111,7 @@ __noinline int reparent_children(u32 i, u64 from, u64 by)
 	return ret;
 }
 
-/* A reservation that nobody came to. */
+/* For a reservation that got no client. */
 __noinline int step_free_if_empty(u32 reservation)
 {
 	struct run_queue *rq = queue_of(0);
@@ -124,7 +124,7 @@ __noinline int step_free_if_empty(u32 reservation)
 	return 0;
 }
 
-/* 1: it was empty, and is gone. */
+/* Remove an empty currency. 1: it was removed. */
 __noinline int step_retire(u64 number)
 {
 	struct run_queue *rq = queue_of(0);
@@ -146,15 +146,15 @@ __noinline int step_retire(u64 number)
 	return ret;
 }
 
-/* What of base nobody has been promised. */
+/* Tickets of base that neither best effort's floor nor reservations hold. */
 static __always_inline u32 unreserved(struct tb_queue *q)
 {
 	return TB_MACHINE_TICKETS - tb_at(q, TB_BEST_EFFORT)->tickets - reserved;
 }
 
 /*
- * A reservation of so many tickets of base for a process or a currency: its own, changed, or a new one that it is still to be
- * placed in; or -EBUSY, too much.
+ * Reserve so many tickets of base for a process or a currency. Returns the reservation: its present one, changed, or a new one
+ * that the caller then moves it into. -EBUSY: more than is left.
  */
 __noinline s64 step_reserve(u64 number, u32 tickets)
 {
@@ -190,7 +190,7 @@ out:
 	return ret;
 }
 
-/* Best effort's part of base; not so much that reservations would be broken. */
+/* Set best effort's part of base. -EBUSY: too much for the reservations beside it. */
 __noinline int step_set_floor(u32 tickets)
 {
 	struct run_queue *rq = queue_of(0);

@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * What the kernel's dump shows of the economy. The kernel makes a dump when it ejects a scheduler for a fault or a stall, and at
- * SysRq-D: first our queues, then each CPU, and below each CPU the threads that run or wait there.
+ * The economy in the kernel's dump. The kernel makes a dump when it ejects a scheduler for a fault or a stall, and at SysRq-D:
+ * first our queues, then each CPU, and below each CPU the threads that run or wait there.
  *
- * Nothing here takes a lock. A dump is made with interrupts off and, but for the queues, with a lock of the kernel's held that
- * our steps are called under; the CPU may have been interrupted in the middle of a step. So the accounts may change while they
- * are read: each number is one that was true, two numbers may be of different moments. Indices are masked and walks are bounded,
- * so a walk through a tree that changes meanwhile ends, too, and at worst shows another client's way up.
+ * Nothing here takes a lock. The kernel makes the dump with interrupts off and, but for the queues, under a lock of its own that
+ * our steps are also called under; the CPU may have been interrupted in the middle of a step. So the accounts may change while
+ * they are read: each number was true, two numbers may be of different moments. Indices are masked and walks are bounded, so a
+ * walk through a changing tree ends, too, and at worst shows the currencies of another client.
  */
 #pragma once
 #include "state.h"
 
-/* By enum tb_kind, as `tombola tree` names them. The rest is never seen, but the index is masked. */
+/* By enum tb_kind, as `tombola tree` names them. The rest is never used, but the index is masked. */
 static const char kind_names[16][16] = {
 	"none", "base", "best-effort", "user", "process", "thread", "currency", "reservation", "frozen",
 };
@@ -59,13 +59,13 @@ void BPF_STRUCT_OPS(tombola_dump_cpu, struct scx_dump_ctx *dump, s32 cpu, bool i
 {
 	struct cpu *c = cpu_of(cpu);
 
-	/* The kernel leaves out an idle CPU of which nothing is said. */
+	/* The kernel omits an idle CPU for which nothing is printed. */
 	if (c->leaf || c->next)
 		dump_line("runs client %u, for %lld ns more; next in its own queue: client %u", c->leaf, c->end_ns - now_ns(),
 			  c->next);
 }
 
-/* A client as a client of the currency around it. */
+/* One client, in the currency around it. */
 static __noinline int dump_client(struct tb_queue *q, u32 i)
 {
 	struct tb_client *c = tb_at(q, i), *p = tb_at(q, c->parent);
@@ -79,7 +79,7 @@ static __noinline int dump_client(struct tb_queue *q, u32 i)
 	return 0;
 }
 
-/* The thread's client and, from it up, all who pay for it. */
+/* The thread's client and, from it up, all currencies that pay for it. */
 void BPF_STRUCT_OPS(tombola_dump_task, struct scx_dump_ctx *dump, struct task_struct *p)
 {
 	struct task *t = task_of(p);

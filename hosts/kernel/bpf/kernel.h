@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * What the scheduler knows of the kernel: the few fields and functions it uses, and nothing else.
+ * The part of the kernel that the scheduler uses: a few types, fields and functions.
  *
- * Everything is relocated against the running kernel's own BTF when the program is loaded (CO-RE), so this is no copy of a
- * kernel's layout, and no generated vmlinux.h of some version is needed. Names and types are the kernel's.
+ * Everything is relocated against the running kernel's own BTF when the program is loaded (CO-RE). So this is no copy of a
+ * kernel's layout, and no generated vmlinux.h is needed. Names and types are the kernel's.
  */
 #pragma once
 
-/* The verifier bounds loops for us (can_loop below); functions of some size stay functions, verified where they are called. */
+/* For the core: can_loop (below) bounds its loops, and its larger functions are not inlined but verified at each call. */
 #define TB_FN static __attribute__((noinline, unused))
 #define tb_loop(n) while (can_loop)
 #include <tombola/types.h>
@@ -123,7 +123,7 @@ struct signal_struct {
 	unsigned int flags;
 };
 
-/* What a thread was doing when it last entered the kernel: one of the two, by architecture. */
+/* The system call by which a thread entered the kernel, if it was one: each architecture has one of the two fields. */
 struct pt_regs {
 	unsigned long orig_ax;
 	s32 syscallno;
@@ -148,8 +148,8 @@ struct task_struct {
 	int tgid;
 	struct task_struct *real_parent;
 	struct task_struct *group_leader;
-	const struct cred *real_cred; /* whose it is */
-	const struct cred *cred;      /* as whom it acts, which the kernel changes for a moment here and there */
+	const struct cred *real_cred; /* the owner's */
+	const struct cred *cred;      /* that it acts with; the kernel overrides them for a moment here and there */
 	struct signal_struct *signal;
 	int exit_state;
 };
@@ -200,12 +200,12 @@ struct sched_ext_ops {
 };
 
 /*
- * Part of sched_ext's interface: a thread that has nobody to give way to is enqueued all the same, at its slice's end; and so is
- * one that exits, and one that is bound to its CPU at that moment (6.14), which otherwise go into the CPU's own queue.
+ * Part of sched_ext's interface. With these flags the kernel also enqueues the last runnable thread of a CPU when its slice ends,
+ * and threads that exit or have migration disabled (6.14). Without them the last two go to the CPU's local DSQ.
  */
 enum { SCX_OPS_ENQ_LAST = 1 << 1, SCX_OPS_ENQ_EXITING = 1 << 2, SCX_OPS_ENQ_MIGRATION_DISABLED = 1 << 4 };
 
-/* Values are the kernel's own, read from its BTF at load; the numbers here only make the enums complete. */
+/* The values are read from the kernel's BTF at load; the numbers here only make the enums complete. */
 enum scx_enq_flags { SCX_ENQ_WAKEUP = 1, SCX_ENQ_PREEMPT = 2 };
 enum scx_wake_flags { SCX_WAKE_SYNC = 1 };
 enum scx_kick_flags { SCX_KICK_IDLE = 1, SCX_KICK_PREEMPT = 2 };
@@ -219,8 +219,8 @@ enum scx_ent_flags { SCX_TASK_QUEUED = 1 };
 #define SCX_TASK_QUEUED bpf_core_enum_value(enum scx_ent_flags, SCX_TASK_QUEUED)
 
 /*
- * Identifiers of the built-in queues are part of sched_ext's interface: bit 63 says "built in", the next one "local, on the
- * CPU in the low word".
+ * IDs of the built-in dispatch queues (DSQs) are part of sched_ext's interface: bit 63 says "built in", the next one "local, on
+ * the CPU in the low word".
  */
 #define TB_DSQ_GLOBAL (1ull << 63 | 1)
 #define TB_DSQ_LOCAL (1ull << 63 | 2)
@@ -239,15 +239,15 @@ void bpf_rcu_read_lock(void) __ksym;
 void bpf_rcu_read_unlock(void) __ksym;
 /* A variable, read by its address. */
 extern const void __cpu_active_mask __ksym;
-/* x86's count of interrupts and locks that the CPU is in; elsewhere it is the task's (thread_info). */
+/* x86's preempt count, one for each CPU; elsewhere it is the task's (thread_info). */
 extern const int __preempt_count __ksym __weak;
-/* Came with the bits of that count that moved the interrupts' from bit 16 to bit 24 (7.3). */
+/* Exists since that count's interrupt bits moved from bit 16 to bit 24 (7.3). */
 extern const unsigned long local_interrupt_disable_state __ksym __weak;
 
-/* Prints into the dump that the kernel is making, and into nothing else. */
+/* Prints into the kernel's dump, and only while the kernel makes one. */
 void scx_bpf_dump_bstr(char *fmt, unsigned long long *data, u32 data__sz) __ksym __weak;
 
-/* One line of the dump, with 1 to 12 numbers or addresses of strings. The verifier wants a format that could be written. */
+/* One line of the dump, with 1 to 12 numbers or addresses of strings. The verifier demands a writable format. */
 #define dump_line(format, args...)                                                                  \
 	({                                                                                          \
 		static char fmt[] = format "\n";                                                    \
@@ -256,9 +256,9 @@ void scx_bpf_dump_bstr(char *fmt, unsigned long long *data, u32 data__sz) __ksym
 			scx_bpf_dump_bstr(fmt, data, sizeof(data));                                 \
 	})
 
-/* The one without an answer, which all kernels have since 6.13. */
+/* The variant without a return value, which all kernels have since 6.13. */
 void scx_bpf_dsq_insert(struct task_struct *p, u64 dsq_id, u64 slice, u64 enq_flags) __ksym;
-/* Since 6.19; before, the fields were written. */
+/* Since 6.19; before, schedulers wrote the fields. */
 bool scx_bpf_task_set_slice(struct task_struct *p, u64 slice) __ksym __weak;
 bool scx_bpf_task_set_dsq_vtime(struct task_struct *p, u64 vtime) __ksym __weak;
 
@@ -279,8 +279,8 @@ static __always_inline void task_set_vtime(struct task_struct *p, u64 vtime)
 }
 
 /*
- * An idle CPU for a waker, near prev_cpu if the kernel's own choice is to be had. Several builds of Debian's 7.2 describe
- * some of the kernel's functions wrongly in their BTF, this one among them; libbpf then takes a weak one for absent.
+ * An idle CPU for a waking thread, near prev_cpu if the kernel's own selection is available. Several builds of Debian's 7.2
+ * describe some kernel functions wrongly in their BTF, this one among them; libbpf then takes a weak one for absent.
  */
 static __always_inline s32 select_cpu(struct task_struct *p, s32 prev_cpu, u64 wake_flags, bool *idle)
 {
@@ -293,7 +293,7 @@ static __always_inline s32 select_cpu(struct task_struct *p, s32 prev_cpu, u64 w
 	return *idle ? cpu : prev_cpu;
 }
 
-/* Does the current task's own doing, or what is done for it on its way, call us, rather than a device? If unknown, no. */
+/* Are we called by the current task, or by a softirq on its way, rather than by a device's interrupt? If unknown, no. */
 static __always_inline bool in_task(void)
 {
 	struct task_struct *p = bpf_get_current_task_btf();
@@ -307,8 +307,8 @@ static __always_inline bool in_task(void)
 }
 
 /*
- * Did an interrupt take the thread, which is being switched away from while it wants to run, out of its own program, and not the
- * program a system call? Then it holds nothing of the kernel's. A page fault looks like an interrupt; it rarely lasts.
+ * The thread is runnable and being switched out. Was it interrupted in user mode, not in a system call? Then it holds no lock of
+ * the kernel's. A page fault looks like an interrupt; it rarely lasts.
  */
 static __always_inline bool is_interrupted(struct task_struct *p)
 {
@@ -319,7 +319,7 @@ static __always_inline bool is_interrupted(struct task_struct *p)
 	return !bpf_core_field_exists(regs->syscallno) || regs->syscallno < 0;
 }
 
-/* A loop that the verifier lets run because the kernel ends it after many rounds (may_goto, 6.9). */
+/* A loop condition that the verifier accepts, because the kernel ends the loop after many rounds (may_goto, 6.9). */
 #define can_loop                                                                                    \
 	({                                                                                          \
 		__label__ l_break, l_continue;                                                      \

@@ -2,22 +2,22 @@
 /*
  * Tombola: CPU time by tickets, as a sched_ext scheduler.
  *
- * Threads that wait are kept here, in the economy's orders, not in the kernel's dispatch queues: a queue of the kernel's
- * orders tasks only, and what is drawn for here are users first, then their processes, then threads.
+ * Waiting threads are kept here, in the economy's orders, not in the kernel's dispatch queues (DSQs). A DSQ orders tasks only;
+ * here a draw chooses a user first, then a process of the user, then a thread.
  *
- *      wake-up                      dispatch: settle who had the CPU,
- *   ┌──────────> enqueue ─ wait ──> pick, keep or withdraw  ──> running ─> stopping ─┐ sleeps: settled, and leaves
+ *      wake-up                      dispatch: settle the previous thread,
+ *   ┌──────────> enqueue ─ wait ──> pick, keep or withdraw  ──> running ─> stopping ─┐ sleeps: settled, then inactive
  *   │    ^                                                                           │
  *   │    └─────────────────────── slice over, still runnable ────────────────────────┤
  *   └────────────────────────────────────────────────────────────────────────────────┘
  *
- * What goes around this: kernel threads, which are inserted at once and before everybody; a wake-up for which the kernel finds
- * an idle CPU, where nobody waits; one after which the thread would be drawn next (is_next); and, on a machine of one CPU,
- * whoever is preempted by a real-time class, whom the kernel puts back itself. They run without having been picked, and are
- * charged like the others (running, stopping).
+ * Some threads run without having been picked: kernel threads, which are inserted at once and before all others; a waking thread
+ * for which the kernel finds an idle CPU; a waking thread that would be drawn next (is_next); and, on a machine of one CPU, a
+ * thread that a real-time class has preempted and that the kernel puts back itself. All but kernel threads are charged like
+ * picked threads (running, stopping).
  *
- * Between the pick, under the lock, and the insertion, without it, the thread may be taken out of the kernel's hands (its
- * affinity or class changes, it exits). The kernel then drops the insertion and enqueues it again, which lets it wait again.
+ * Between the pick, under the lock, and the insertion, without it, the kernel may dequeue the thread (its affinity or class
+ * changes, or it exits). The kernel then drops the insertion; when it enqueues the thread again, the thread waits again.
  */
 #include "state.h"
 #include "steps.h"
@@ -34,12 +34,12 @@ struct {
 	s64 code;
 	char reason[128];
 	char msg[1024];
-	char dump[32768]; /* as long as the kernel's, if nobody says otherwise */
+	char dump[32768]; /* as long as the kernel's by default */
 } tombola_exit;
 
 /*
- * A thread for which no CPU is idle goes to its waker's CPU, and not to where it was last: another thread runs there, which has
- * nothing to do with it, and would be interrupted. A waker that says so (SCX_WAKE_SYNC) is about to sleep.
+ * If no CPU is idle, a waking thread goes to its waker's CPU. On its previous CPU it might preempt a thread that has nothing to
+ * do with it. A waker that says so (SCX_WAKE_SYNC) is about to sleep.
  */
 s32 BPF_STRUCT_OPS(tombola_select_cpu, struct task_struct *p, s32 prev_cpu, u64 wake_flags)
 {
@@ -56,7 +56,7 @@ s32 BPF_STRUCT_OPS(tombola_select_cpu, struct task_struct *p, s32 prev_cpu, u64 
 	return here;
 }
 
-/* Who would be drawn when this CPU is free goes to its own queue. */
+/* A thread that would be drawn when this CPU is free goes to its local DSQ. */
 static __always_inline void insert_next(struct task_struct *p, struct task *t, u64 enq_flags)
 {
 	struct run_queue *rq = queue_of(t->queue);
@@ -80,14 +80,14 @@ void BPF_STRUCT_OPS(tombola_enqueue, struct task_struct *p, u64 enq_flags)
 
 	if (!t->client || p->exit_state) {
 		/*
-		 * The kernel's own threads wait for nobody; one that burns CPU time takes turns at its slices' ends. A thread
-		 * that has nothing left to do but to end may have lost its number, by which it would be found again.
+		 * Kernel threads do not wait; one that burns CPU time takes turns with others at the ends of its slices. An
+		 * exiting thread may have lost its pid, by which dispatch_task would find it.
 		 */
 		scx_bpf_dsq_insert(p, TB_DSQ_LOCAL, tombola_config.rules.quantum_ns,
 			   enq_flags | (enq_flags & SCX_ENQ_WAKEUP ? SCX_ENQ_PREEMPT : 0));
 		return;
 	}
-	/* Who executes a program in a thread that is not the first takes over the first one's number. */
+	/* A thread that executes a program and is not its process's first takes over the pid of the first. */
 	state_of(t->client)->id = (u32)p->pid;
 	mask = mask_of(p);
 	now = now_ns();
@@ -113,7 +113,7 @@ void BPF_STRUCT_OPS(tombola_enqueue, struct task_struct *p, u64 enq_flags)
 			scx_bpf_kick_cpu(cpu, SCX_KICK_PREEMPT);
 	} else if (verdict & PREEMPT_LATER) {
 		count(TOMBOLA_COUNT_SLICE_SHORTENED);
-		/* Timers are wound on their own CPU only; elsewhere the running thread is decided on anew, and its slice too. */
+		/* A timer is set on its own CPU only. Another CPU is made to decide anew, which also gives a new slice. */
 		if (here && !tombola_config.tick_slices)
 			slice_timer_wind(cpu, c, now);
 		else
@@ -121,7 +121,7 @@ void BPF_STRUCT_OPS(tombola_enqueue, struct task_struct *p, u64 enq_flags)
 	}
 }
 
-/* A slice begins: the draw is won, and the CPU has a plan for it. */
+/* A slice begins: the thread has won a draw, and the CPU is to end the slice in time. */
 static __always_inline void begin(s32 cpu, struct tb_queue *q, struct task *t, u64 now)
 {
 	struct cpu *c = cpu_of(cpu);
@@ -138,8 +138,8 @@ static __always_inline void begin(s32 cpu, struct tb_queue *q, struct task *t, u
 }
 
 /*
- * Hand a picked thread to the kernel. It is looked up by its number: a reference held in the meantime would keep the thread
- * from being freed, and kernels before 6.18 tell a scheduler of a death only then.
+ * Insert a picked thread into a DSQ. It is looked up by its pid: a reference held in the meantime would keep the thread from
+ * being freed, and kernels before 6.18 tell a scheduler of an exit only then.
  */
 static __always_inline void dispatch_task(u32 leaf, s32 cpu, u64 slice_ns, u64 inactive)
 {
@@ -148,7 +148,7 @@ static __always_inline void dispatch_task(u32 leaf, s32 cpu, u64 slice_ns, u64 i
 	s32 from;
 
 	if (!p) {
-		/* It died between the pick and here. Decide anew. */
+		/* It exited between the pick and here. Decide anew. */
 		count(TOMBOLA_COUNT_EXITED_BEFORE_RUN);
 		scx_bpf_kick_cpu(cpu, 0);
 		return;
@@ -156,11 +156,11 @@ static __always_inline void dispatch_task(u32 leaf, s32 cpu, u64 slice_ns, u64 i
 	from = scx_bpf_task_cpu(p);
 	going = inactive & cpu_mask(from);
 	/*
-	 * Not for this CPU, or not yet: while `from` is still switching away from a thread, each program that it runs binds the
-	 * thread to it for that long. A CPU's own queue ejects who inserts a thread that may not run there, and while its
-	 * affinity changes it may not even run where it is. In the global queue, which each CPU looks at when it has nothing of
-	 * its own, it lies until one may have it; only a CPU on its way offline takes nothing from there, and waits until its
-	 * threads are gone. The kernel calls dispatch again if nothing was for this CPU.
+	 * The thread may not run on this CPU, or not yet: while `from` is still switching away from it, each BPF program that
+	 * runs there disables its migration for that long. The kernel ejects a scheduler that inserts a thread into the local
+	 * DSQ of a CPU where it may not run; while its affinity changes, that may be its own CPU. In the global DSQ, which each
+	 * CPU checks when its local one is empty, the thread waits for a CPU that may run it. Only a CPU that goes offline takes
+	 * nothing from there, and waits until its threads have left. The kernel calls dispatch again if this CPU found nothing.
 	 */
 	if (!bpf_cpumask_test_cpu((u32)cpu, p->cpus_ptr) || (from != cpu && (p->on_cpu || is_bound(p)))) {
 		count(TOMBOLA_COUNT_MISPLACED);
@@ -168,14 +168,14 @@ static __always_inline void dispatch_task(u32 leaf, s32 cpu, u64 slice_ns, u64 i
 		scx_bpf_kick_cpu(from, 0);
 	} else {
 		scx_bpf_dsq_insert(p, TB_DSQ_LOCAL, slice_ns, 0);
-		/* It looks whether it is empty only when it schedules: make it. */
+		/* A CPU that goes offline checks whether it is empty only when it schedules: make it do so. */
 		if (going)
 			scx_bpf_kick_cpu(from, 0);
 	}
 	bpf_task_release(p);
 }
 
-/* Who has the CPU and could go on; TB_NONE: nobody. */
+/* The leaf of the thread that has the CPU, if it could go on, or TB_NONE. */
 static __noinline u32 holder(struct task_struct *prev)
 {
 	struct task *t = task_of(prev);
@@ -187,7 +187,7 @@ static __noinline u32 holder(struct task_struct *prev)
 	return t->client;
 }
 
-/* The CPU stays where it is: a new slice. */
+/* The thread keeps the CPU, with a new slice. */
 static __always_inline void keep(s32 cpu, struct task_struct *p, struct tb_queue *q, u64 now, u64 slice_ns)
 {
 	struct task *t = task_of(p);
@@ -233,8 +233,8 @@ void BPF_STRUCT_OPS(tombola_dispatch, s32 cpu, struct task_struct *prev)
 }
 
 /*
- * A thread says that others may run. In the protected part of its slice it goes on all the same: who yields at each turn of a
- * loop would otherwise switch at each. `to` is for who wants to choose the next one, which nobody may.
+ * A thread yields. In the protected part of its slice it goes on all the same: a thread that yields at each turn of a loop would
+ * otherwise switch at each. `to` asks for a certain next thread, which no thread may choose.
  */
 bool BPF_STRUCT_OPS(tombola_yield, struct task_struct *from, struct task_struct *to)
 {
@@ -245,7 +245,7 @@ bool BPF_STRUCT_OPS(tombola_yield, struct task_struct *from, struct task_struct 
 	return false;
 }
 
-/* Has somebody else the CPU, put back by the kernel itself, before the one in the CPU's own queue? It may have left that. */
+/* Does a thread run that the kernel put back itself, before c->next? That one may have left the local DSQ. */
 static __always_inline bool is_before_next(struct cpu *c, u32 leaf)
 {
 	return c->next && c->next != leaf && scx_bpf_dsq_nr_queued(TB_DSQ_LOCAL) > 0;
@@ -275,14 +275,14 @@ void BPF_STRUCT_OPS(tombola_running, struct task_struct *p)
 	doubtful = c->next == t->client && (c->doubtful || tb_at(&rq->economy, TB_FROZEN)->active);
 	if (!is_before_next(c, t->client))
 		c->next = TB_NONE;
-	/* What the draw gave, or what a real-time task left of it; but who was alone then may have company now. */
+	/* The slice is what the draw gave, or what a real-time task left of it. A thread that was alone then may no longer be. */
 	if (p->scx.slice > tombola_config.rules.quantum_ns && (c->next || rq->economy.waiting))
 		task_set_slice(p, tombola_config.rules.quantum_ns);
 	/* It was frozen after it was drawn. */
 	if (p->scx.slice > SLICE_URGENT_NS && tb_frozen(&rq->economy, t->client))
 		task_set_slice(p, SLICE_OVERDUE_NS);
 	t->slice_ns = p->scx.slice;
-	/* Who was not drawn was not charged in advance. It need not be where nobody waits. */
+	/* A thread that was not drawn was not charged in advance. It need not be while none waits. */
 	if (rq->economy.waiting)
 		settle_bill(t->queue, t->client, precharge_ns(t->slice_ns));
 	now = now_ns();
@@ -313,7 +313,7 @@ void BPF_STRUCT_OPS(tombola_stopping, struct task_struct *p, bool runnable)
 	} else {
 		state->frozen_ns = 0;
 	}
-	/* Not before: what is frozen at this moment is charged by one of the two. */
+	/* Not before: a thread that is frozen at this moment is charged here or by step_settle_running. */
 	c->leaf = TB_NONE;
 	if (t->sliced_ns) {
 		note_use(&rq->economy, t);
@@ -321,8 +321,8 @@ void BPF_STRUCT_OPS(tombola_stopping, struct task_struct *p, bool runnable)
 			trace_run(p, t, &rq->economy, 0);
 	}
 	/*
-	 * A higher class takes the CPU. With a slice left the kernel would keep the thread here until that is done; without, it
-	 * is enqueued, and another CPU may have it.
+	 * A higher class takes the CPU. With slice left, the kernel would keep the thread here until that is done. Without, the
+	 * kernel enqueues it, and another CPU may run it.
 	 */
 	if (runnable && p->scx.slice && tombola_config.nr_cpus > 1)
 		task_set_slice(p, 0);
@@ -336,8 +336,8 @@ void BPF_STRUCT_OPS(tombola_stopping, struct task_struct *p, bool runnable)
 }
 
 /*
- * The thread goes to another class or ends; it may have waited. (The operation `quiescent` would say so, too, but at each sleep,
- * after stopping has done all.)
+ * The thread changes to another class or exits; it may be waiting. (The operation `quiescent` is called then, too, but also at
+ * each sleep, when stopping has done all.)
  */
 void BPF_STRUCT_OPS(tombola_disable, struct task_struct *p)
 {
@@ -368,7 +368,7 @@ s32 BPF_STRUCT_OPS(tombola_init_task, struct task_struct *p, struct scx_init_tas
 	return *leaf ? 0 : -EAGAIN;
 }
 
-/* The thread is ours from here on, new or back from another class. */
+/* The thread is in our class from here on, new or back from another one. */
 void BPF_STRUCT_OPS(tombola_enable, struct task_struct *p)
 {
 	task_set_vtime(p, task_find(p)->client);
@@ -384,7 +384,7 @@ void BPF_STRUCT_OPS(tombola_exit_task, struct task_struct *p, struct scx_exit_ta
 	*leaf = TB_NONE;
 }
 
-/* Without these two the kernel ends a scheduler when a CPU comes or goes. */
+/* Without these two the kernel ejects the scheduler when a CPU goes online or offline. */
 void BPF_STRUCT_OPS(tombola_cpu_online, s32 cpu)
 {
 }
@@ -414,7 +414,7 @@ s32 BPF_STRUCT_OPS_SLEEPABLE(tombola_init)
 	return ret;
 }
 
-/* Not of sched_ext: the kernel tells of each signal that is sent. */
+/* Not part of sched_ext: a tracepoint that each sent signal passes. */
 SEC("tp_btf/signal_generate")
 int BPF_PROG(tombola_signalled, int sig, void *info, struct task_struct *p)
 {
@@ -452,7 +452,7 @@ struct sched_ext_ops tombola_ops = {
 	.cpu_offline = (void *)tombola_cpu_offline,
 	.init = (void *)tombola_init,
 	.exit = (void *)tombola_exit_op,
-	/* Nobody goes on when its slice ends but who is drawn: not the last one, one in a seccomp filter, or one that exits. */
+	/* When a slice ends, only a drawn thread goes on: not the last one, one in a seccomp filter, or one that exits. */
 	.flags = SCX_OPS_ENQ_LAST | SCX_OPS_ENQ_EXITING | SCX_OPS_ENQ_MIGRATION_DISABLED,
 	.timeout_ms = 30000,
 	.name = "tombola",

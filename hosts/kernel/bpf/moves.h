@@ -1,19 +1,19 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * Where a client is, and who may have it elsewhere.
+ * Where a client is in the tree, and who may move it.
  *
- *   made, given back    a place among the clients, counted for the user that it belongs to (may_own)
- *   tickets             without any a client goes to the frozen root, with some it comes home (step_fund, step_move BY_TICKETS)
- *   moved               into another currency, a reservation, or out of a currency that ends
+ *   made, freed         a slot among the clients, counted for the user that the client belongs to (may_own)
+ *   tickets             0 move a client to the frozen root, any others move it home (step_fund, step_move BY_TICKETS)
+ *   moved               into another currency, a reservation, or out of a currency that is retired
  *
- * What an administrator has set binds the owner (state.limit): she gives the client no more tickets than that, and does not take
- * it out of its currency, nor anything out of a currency that is limited. All of it is checked and done under one lock.
+ * A limit that an administrator has set (client_state.limit) binds the owner. She cannot give the client more tickets, cannot
+ * move it, and cannot move anything out of a limited currency. The check and the change are made under one lock.
  *
- * A currency, or a process, with a reservation is a client of that, and one that is frozen is a client of the frozen root; where
- * it comes from is in its state (home).
+ * A currency or process with a reservation is a client of that reservation; a frozen one is a client of the frozen root.
+ * client_state.home says where it comes from.
  *
- * Moving a currency asks how much is nested in it, which takes a look at every client and is done without the lock. Whoever makes
- * or moves a currency meanwhile changes `structure`, and the move is to be tried again.
+ * Before a currency is moved, its nesting is checked. That takes a look at every client, without the lock. If a currency is made
+ * or moved meanwhile, `structure` has changed, and the move must be tried again.
  */
 #pragma once
 #include "state.h"
@@ -34,15 +34,15 @@ static __always_inline void client_state_init(u32 client, u32 id, u32 tgid, u32 
 }
 
 /*
- * May a user have one client more? As many as there are places left: so a user that takes all she can get has a half, the next
- * one a half of the rest. Root has no such bound.
+ * May a user have one more client? It may have as many as there are free slots. So a user that takes all it can gets half of
+ * them, and the next one half of the rest. Root has no such bound.
  */
 static __always_inline bool may_own(struct tb_queue *q, u32 user)
 {
 	return user == root_client || state_of(user)->owned < TB_CLIENTS - q->used;
 }
 
-/* A new client, which belongs to `user`; TB_NONE: there is no place left. */
+/* A new client, which belongs to `user`; TB_NONE: no slot is left. */
 static __always_inline u32 new_client(struct tb_queue *q, u32 kind, u32 parent, u32 tickets, u32 user, u32 id, u32 tgid)
 {
 	u32 made = tb_new(q, kind, parent, tickets);
@@ -52,7 +52,7 @@ static __always_inline u32 new_client(struct tb_queue *q, u32 kind, u32 parent, 
 	return made;
 }
 
-/* A reservation ends with the last who had it. */
+/* A reservation ends with its last client. */
 static __always_inline void free_if_empty(struct tb_queue *q, u32 parent)
 {
 	struct tb_client *p = tb_at(q, parent);
@@ -64,7 +64,7 @@ static __always_inline void free_if_empty(struct tb_queue *q, u32 parent)
 	tb_free(q, parent);
 }
 
-/* A client that is idle and empty goes. */
+/* Free a client that is idle and empty. */
 static __always_inline void free_client(struct tb_queue *q, u32 client)
 {
 	u32 parent = tb_at(q, client)->parent, user = state_of(client)->user;
@@ -88,7 +88,7 @@ static __noinline bool is_inside(struct tb_queue *q, u32 client, u32 outer)
 	return client == outer;
 }
 
-/* Of the currencies around a client, the innermost one that is limited; TB_NONE: none is. */
+/* The innermost limited currency around a client; TB_NONE: there is none. */
 static __noinline u32 limited_around(struct tb_queue *q, u32 client)
 {
 	tb_loop(TB_DEPTH) {
@@ -101,7 +101,7 @@ static __noinline u32 limited_around(struct tb_queue *q, u32 client)
 	return client;
 }
 
-/* May the owner of a client take it to `to`? */
+/* May the owner of a client move it to `to`? */
 static __always_inline bool may_take(struct tb_queue *q, u32 client, u32 to)
 {
 	u32 limited = limited_around(q, client);
@@ -109,20 +109,20 @@ static __always_inline bool may_take(struct tb_queue *q, u32 client, u32 to)
 	return state_of(client)->limit == TOMBOLA_NO_LIMIT && (!limited || is_inside(q, to, limited));
 }
 
-/* Where a move may lead but into the currency of a number. */
+/* Where a move may lead, other than into the currency with a number. */
 enum {
-	BY_TICKETS = ~0ull,     /* to the frozen root if it has none; home, if it has some and is there */
-	OUT = ~0ull - 1,        /* out of the currency that is closed, which it is in or at home in, into the one around that */
-	HOME = ~0ull - 2,       /* a reservation ends */
-	TO_DIE = ~0ull - 3,     /* to its user, or if that is frozen to root, to come to an end */
+	BY_TICKETS = ~0ull,     /* to the frozen root if it has none; home from there if it has some */
+	OUT = ~0ull - 1,        /* out of its home currency, which is closed, into the one around that */
+	HOME = ~0ull - 2,       /* out of a reservation, home */
+	TO_DIE = ~0ull - 3,     /* to its user, or to root if the user is frozen, to exit */
 };
 
-/* How: with the value of `structure` on which it was decided; or at once, even if it is away, since it is to be elsewhere. */
+/* How: with the value of `structure` on which it was decided; or at once, even if it is away (else only its home changes). */
 #define AT_ONCE (1ull << 32)
-/* The owner wants it, not an administrator. */
+/* The owner asks for it, not an administrator. */
 #define BY_OWNER (1ull << 33)
 
-/* Its home, or if that is closed the one around it. */
+/* A client's home, or the currency around that if it is closed. */
 static __noinline u32 way_out(struct tb_queue *q, u32 client)
 {
 	u32 home = home_of(q, client);
@@ -151,7 +151,7 @@ static __noinline u32 place_of(struct tb_queue *q, u32 client, u64 to)
 	}
 }
 
-/* A process that was made for it takes the place of a leaf, which is to be its first thread. */
+/* A new process replaces a leaf in its currency; the leaf is then moved in as its first thread. */
 static __always_inline void take_place(struct tb_queue *q, u32 process, u32 leaf)
 {
 	struct tb_client *made = tb_at(q, process), *c = tb_at(q, leaf);
@@ -172,7 +172,7 @@ static __always_inline void take_place(struct tb_queue *q, u32 process, u32 leaf
 	of_leaf->frozen = 0;
 }
 
-/* May a client change to the currency `to` now? Otherwise a negative error; or 0: it is away, and will come home there. */
+/* May a client move to the currency `to` now? 1: yes. 0: it is away, and `to` is its new home. Otherwise a negative error. */
 static __always_inline int may_come(struct tb_queue *q, u32 client, u32 to, u64 how)
 {
 	if (!to || state_of(to)->closed)
@@ -190,7 +190,7 @@ static __always_inline int may_come(struct tb_queue *q, u32 client, u32 to, u64 
 	return 0;
 }
 
-/* Of a client that is to go to the frozen root or to have a reservation: where it comes from. */
+/* Record the home of a client that is about to be frozen or to get a reservation. */
 static __always_inline void leave_home(struct tb_queue *q, u32 client)
 {
 	u32 parent = tb_at(q, client)->parent;
@@ -201,9 +201,10 @@ static __always_inline void leave_home(struct tb_queue *q, u32 client)
 }
 
 /*
- * A leaf, a process or a currency changes to the currency `to`; if that is a process that was made for it, this one takes its
- * place first. -ESRCH: it is gone. -ENOENT: `to` is, or is closed. -EAGAIN: it is a currency, and any was made or moved since
- * `structure` was looked at. What threads that run just now were charged in advance goes with them (tb_move).
+ * Move a leaf, a process or a currency to the currency `to`; if that is a process that was made for a leaf, it replaces the leaf
+ * first. -ESRCH: the client was removed. -ENOENT: `to` was removed, or is closed. -EPERM: the owner may not. -EAGAIN: it is a
+ * currency, and any was made or moved since `structure` was read; or it is a leaf that has just become one of several. What
+ * running threads were charged in advance moves with them (tb_move).
  */
 __noinline int step_move(u64 number, u64 to, u64 how)
 {
@@ -218,7 +219,7 @@ __noinline int step_move(u64 number, u64 to, u64 how)
 		rq->into = place_of(&rq->economy, client, to);
 		may = may_come(&rq->economy, client, rq->into, how);
 	}
-	/* It was a process's only thread when it was looked up, and is one of several now. */
+	/* It was its process's only thread when it was looked up, and is one of several now. */
 	if (tb_at(&rq->economy, tb_at(&rq->economy, client)->parent)->kind == TB_KIND_PROCESS)
 		may = -EAGAIN;
 	from = tb_at(&rq->economy, client)->parent;
@@ -238,7 +239,7 @@ __noinline int step_move(u64 number, u64 to, u64 how)
 /* The limit stays as it is. */
 #define SAME_LIMIT (1u << 16)
 
-/* The most tickets that its owner may give it. */
+/* The most tickets that its owner may give a client. */
 static __always_inline u32 most(struct tb_queue *q, u32 client)
 {
 	if (state_of(client)->limit == TOMBOLA_NO_LIMIT && tb_at(q, client)->kind == TB_KIND_USER)
@@ -246,7 +247,7 @@ static __always_inline u32 most(struct tb_queue *q, u32 client)
 	return state_of(client)->limit;
 }
 
-/* Other tickets, or none, for a client; then it is to be moved BY_TICKETS. */
+/* Change a client's tickets; 0 are for the frozen root. The caller then moves it BY_TICKETS. */
 __noinline int step_fund(u64 number, u32 tickets, u32 limit, u64 how)
 {
 	struct run_queue *rq = queue_of(0);
@@ -282,9 +283,9 @@ static __always_inline bool runs_inside(struct tb_queue *q, u32 leaf, u32 client
 }
 
 /*
- * If what runs on `cpu` is `client` or in it, it is charged now for what it has used, where that was used, although the kernel
- * has not counted it yet. A thread that stops at the same moment may be charged twice; it has that back when its next run is
- * charged.
+ * If the thread that runs on `cpu` is `client` or in it, charge it now for what it has used, in the currencies that it is in,
+ * although the kernel has not counted that yet. A thread that stops at the same moment may be charged twice; its next charge
+ * deducts that.
  */
 __noinline int step_settle_running(s32 cpu, u32 client, u64 now, u32 seed)
 {
@@ -315,7 +316,7 @@ __noinline int step_settle_running(s32 cpu, u32 client, u64 now, u32 seed)
 	return 0;
 }
 
-/* Each CPU on which `client` runs, or something in it, settles that if `kick` is 0, and is taken away otherwise. */
+/* On each CPU where `client` or a thread in it runs: settle the run if `kick` is 0, otherwise preempt it. */
 __noinline int for_each_running(u32 client, u64 now, u32 kick)
 {
 	struct run_queue *rq = queue_of(0);
@@ -335,7 +336,7 @@ __noinline int for_each_running(u32 client, u64 now, u32 kick)
 	return 0;
 }
 
-/* CPUs that have nothing to do ask again. */
+/* Make idle CPUs call dispatch. */
 static __noinline int kick_idle(void)
 {
 	for (u32 cpu = 0; cpu < NR_CPUS && can_loop; cpu++) {
@@ -347,8 +348,8 @@ static __noinline int kick_idle(void)
 }
 
 /*
- * A move in which what runs is charged before it, and loses its CPU after it if it is frozen now; and if it was frozen, CPUs that
- * are idle look for it.
+ * Move a client. Its running threads are charged before, and are preempted after if they are frozen now. If the move thaws it,
+ * idle CPUs are kicked to run it.
  */
 __noinline int move_running(u64 number, u64 to, u64 how)
 {
@@ -370,7 +371,7 @@ __noinline int move_running(u64 number, u64 to, u64 how)
 	return 0;
 }
 
-/* A currency may have nothing more come into it, or may again. -ESRCH: it is gone. */
+/* Close a currency, so that nothing may enter it, or open it again. -ESRCH: it was removed. */
 __noinline int step_close(u64 number, u32 closed)
 {
 	struct run_queue *rq = queue_of(0);
@@ -388,7 +389,7 @@ __noinline int step_close(u64 number, u32 closed)
 	return ret;
 }
 
-/* A client that is idle and empty goes; a process, if a thread of it has not come meanwhile. */
+/* Free a client that is idle and empty; not a process in which a new thread has started meanwhile. */
 __noinline int step_free(u64 number)
 {
 	struct run_queue *rq = queue_of(0);

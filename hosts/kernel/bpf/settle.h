@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * What a run cost, and who is told.
+ * What a run costs; the histogram; the trace.
  *
- * The kernel's own count of a thread's CPU time is charged, never what is left of its slice: a yield or a preemption sets
- * the slice to zero. It is charged whole; time that a hypervisor stole is charged to whoever had the CPU, or shares drift.
+ * The charge is the kernel's own count of a thread's CPU time, never what its slice lacks: a yield or a preemption sets the
+ * slice to zero. All of it is charged, also time that a hypervisor stole from the running thread, or shares drift.
  */
 #pragma once
 #include "steps.h"
 
 /*
- * What a pick charges in advance: nothing where nobody else picks at the same time. A slice for one alone is longer than a
- * quantum, but will be cut when others come.
+ * What a pick charges in advance: nothing on one CPU, since no other CPU picks at the same time. The slice of a lone thread is
+ * longer than a quantum, but will be cut when another thread waits.
  */
 static __always_inline u64 precharge_ns(u64 slice_ns)
 {
@@ -22,8 +22,8 @@ static __always_inline u64 precharge_ns(u64 slice_ns)
 }
 
 /*
- * At the end of a slice: for the histogram of how much of it was left, in sixths. Threads of one process that end a slice
- * at the same moment may lose a count; nothing is decided by it.
+ * At the end of a slice, count how much of it was left, in sixths. Threads of one process that end a slice at the same moment
+ * may lose a count; no decision depends on it.
  */
 static __always_inline void note_use(struct tb_queue *q, struct task *t)
 {
@@ -51,7 +51,7 @@ static __always_inline u32 per_million(u64 part, u64 whole)
 	return whole ? (u32)(part * 1000000 / whole) : 0;
 }
 
-/* The trace's row for a run that ends. Without the lock: a row may be torn, the accounts are not. */
+/* Trace a run that ends. Without the lock: a record may mix two moments, the accounts do not. */
 static __noinline int trace_run(struct task_struct *p, struct task *t, struct tb_queue *q, u32 kept)
 {
 	struct tombola_draw *d;

@@ -2,15 +2,13 @@
 /*
  * How long a slice is, and what ends it.
  *
- * sched_ext looks at slices at the tick, 4 ms apart at HZ=250. Shares over short windows want shorter ones, so each CPU has
- * a timer that ends the slice where it should. It is armed once, by the first slice that needs it, and then goes from slice
- * to slice by itself: when it fires at a slice's end it takes the CPU away and winds itself up for one quantum more; when
- * it fires early, because a wake-up has changed the plan meanwhile, for what is left. Only a slice that must end before the
- * timer would fire winds it anew.
+ * sched_ext checks slices at the tick, every 4 ms at HZ=250. Shares over short windows need shorter slices, so each CPU has a
+ * timer that ends them. The first slice that needs the timer arms it; after that the timer rearms itself. When it fires at a
+ * slice's end, it preempts and rearms for one quantum. When it fires early, because the slice has changed meanwhile, it rearms
+ * for the rest. Only a slice that must end before the timer would fire sets it anew.
  *
- * cpu.end_ns and cpu.leaf are written by their own CPU without the lock, end_ns also by wake-ups elsewhere under it; the timer
- * reads them without it. A stale end ends a slice one plan too early or leaves it to the tick; what was used is charged either
- * way.
+ * A CPU writes its cpu.end_ns and cpu.leaf without the lock; wake-ups on other CPUs write end_ns under it. The timer reads both
+ * without it. A stale end_ns ends a slice too early or leaves it to the tick; what was used is charged either way.
  */
 #pragma once
 #include "users.h"
@@ -26,17 +24,17 @@ struct {
 	__type(value, struct slice_timer);
 } slice_timers SEC(".maps");
 
-/* An end that is nearer than this to the timer's time is met by it. */
+/* The timer ends a slice that is to end within this time of it. */
 #define TIMER_SLACK_NS 50000ull
 
 /*
- * How long a thread may run. Who holds few tickets beside its neighbours runs less at a time, and so the more often. Between 20
- * tickets and 6000 of others a quantum of 1 ms comes three times a second, and whether one came just now or comes just then is
- * 1 % of what is due in 30 s; a quarter of it makes that 8 s. Beyond a quarter, switches would cost more than they bring. Of
- * many, each runs less at a time, so that all have a turn within ROUND_NS; how many there are is counted in the thread's own
- * currencies only, for other users are not to have shorter slices because one has many threads.
+ * How long a thread may run. A client with few tickets beside its neighbours gets shorter slices, and so gets them more often.
+ * With 20 tickets beside 6000, a quantum of 1 ms comes three times a second, and one quantum more or less is 1 % of what is due
+ * in 30 s; with a quarter of it, in 8 s. Below a quarter, switches would cost more than they gain. With many threads, slices are
+ * shorter, so that each thread runs within ROUND_NS. Only clients of the thread's own currencies count for this: the many threads
+ * of one user must not shorten the slices of others.
  *
- * Read without the lock: an account that changes meanwhile makes one slice longer or shorter, and what is used is charged.
+ * Read without the lock: a change meanwhile makes one slice longer or shorter, and what is used is charged.
  */
 static __noinline u64 slice_for(struct tb_queue *q, u32 leaf, u32 waiting)
 {
@@ -78,7 +76,7 @@ static int slice_timer_fired(void *map, u32 *key, struct slice_timer *value)
 	struct cpu *c = cpu_of((s32)*key);
 	u64 now = now_ns(), next = tombola_config.rules.quantum_ns;
 
-	/* Nobody's slice, or a CPU that went offline and left its timer to another: the next slice there winds it up. */
+	/* No thread of ours runs, or the CPU went offline and left its timer to another: the next slice there arms it. */
 	if (!c->leaf || bpf_get_smp_processor_id() != *key) {
 		c->armed = 0;
 		return 0;
@@ -87,7 +85,7 @@ static int slice_timer_fired(void *map, u32 *key, struct slice_timer *value)
 		scx_bpf_kick_cpu((s32)*key, SCX_KICK_PREEMPT);
 	else
 		next = c->end_ns - now;
-	/* It was for one turn that is shorter than a tick. */
+	/* It was armed for one slice that is shorter than a tick. */
 	if (tombola_config.tick_slices) {
 		c->armed = 0;
 		return 0;
@@ -97,7 +95,7 @@ static int slice_timer_fired(void *map, u32 *key, struct slice_timer *value)
 	return 0;
 }
 
-/* A slice is over and somebody waits: those who have a CPU to themselves must share it from now on. */
+/* A slice is over and a thread waits: lone threads on other CPUs must share theirs from now on. */
 static __noinline int slices_share(u64 now)
 {
 	lone_slices = 0;
@@ -110,7 +108,7 @@ static __noinline int slices_share(u64 now)
 	return 0;
 }
 
-/* On the CPU itself: see that the timer fires by the slice's end. */
+/* On the CPU itself: make the timer fire by the slice's end. */
 static __always_inline void slice_timer_wind(s32 cpu, struct cpu *c, u64 now)
 {
 	u32 key = (u32)cpu;
@@ -131,10 +129,10 @@ static __always_inline void slice_timer_wind(s32 cpu, struct cpu *c, u64 now)
 }
 
 /*
- * Who is frozen has a turn of the shortest slice each config.patience_ns, or the kernel would call it a stall, and a lock of the
- * kernel's that it holds would be held for ever. On a CPU where nobody else wants to run, nobody asks: it is made to. The timer
- * goes on by itself: if freezing somebody started it, who freezes again and again would keep it from ever firing. It also looks
- * for users who have gone.
+ * A frozen thread gets the shortest slice each config.patience_ns. Otherwise the kernel's watchdog would call it a stall, and a
+ * lock of the kernel's that it holds would never be released. An idle CPU does not call dispatch, so the timer kicks it. The
+ * timer always runs: if a freeze started it, a user that freezes again and again would keep it from ever firing. It also removes
+ * users without clients.
  */
 static int frozen_timer_fired(void *map, u32 *key, struct slice_timer *value)
 {

@@ -1,18 +1,18 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * The steps that change an economy: each takes the queue's lock, does one whole thing, and gives the lock back.
+ * The steps that change an economy: each takes the queue's lock, makes one whole change, and releases the lock.
  *
- * They are global functions of scalars, which the verifier proves once, by themselves, for all arguments. Inlined, or static,
- * it would walk them again for every path that leads to them, and on kernels before 6.18 give up on the longer programs.
+ * They are global functions of scalars, which the verifier proves once, by themselves, for all arguments. Inlined or static ones
+ * it would walk again for every path that leads to them, and kernels before 6.18 would refuse the longer programs.
  *
- * Between two steps of one decision others may take theirs. Each step leaves the economy whole, so what can happen is that a
- * pick does not yet see a precharge, or sees a client that has just gone: one quantum goes to the second best, or the pick
- * is repeated.
+ * Between two steps of one decision other CPUs may take theirs. Each step leaves the economy consistent, so at worst a pick
+ * does not see a precharge yet, or picks a client that has just exited: one quantum goes to the second best, or the pick is
+ * repeated.
  */
 #pragma once
 #include "state.h"
 
-/* Is a client in the frozen root, or with a reservation, and not where it is at home? */
+/* Is a client away from its home, in the frozen root or in a reservation? */
 static __always_inline bool is_away(struct tb_queue *q, u32 client)
 {
 	u8 kind = tb_at(q, tb_at(q, client)->parent)->kind;
@@ -20,7 +20,7 @@ static __always_inline bool is_away(struct tb_queue *q, u32 client)
 	return kind == TB_KIND_RESERVATION || kind == TB_KIND_FROZEN;
 }
 
-/* The currency that a client is at home in. */
+/* A client's home: the currency that it is in while it is not frozen and has no reservation. */
 static __noinline u32 home_of(struct tb_queue *q, u32 client)
 {
 	u32 home = tb_at(q, client)->parent;
@@ -34,7 +34,7 @@ static __noinline u32 home_of(struct tb_queue *q, u32 client)
 	return kind == TB_KIND_USER || kind == TB_KIND_CURRENCY ? home : state_of(client)->user;
 }
 
-/* Of a leaf that is frozen, or in something that is: the currency which that comes from. TB_NONE: nobody, a user is frozen. */
+/* The home of the frozen client that a leaf is or is in. TB_NONE: there is none, or a user is frozen and no currency pays. */
 static __noinline u32 pays_for(struct tb_queue *q, u32 leaf)
 {
 	tb_loop(TB_DEPTH) {
@@ -50,10 +50,10 @@ static __noinline u32 pays_for(struct tb_queue *q, u32 leaf)
 }
 
 /*
- * Under the lock: charge a leaf and its currencies for what it used, undo what its pick had charged in advance, and charge its
- * next run in advance. What task and state say of both belongs to whoever holds the leaf: the CPU it runs on, or the one that has
- * just withdrawn it. What it was charged before that was counted (step_settle_running) is taken off. What one that is frozen uses
- * all the same is charged to the currency that it comes from, too.
+ * Under the lock: charge a leaf and its currencies for the time that it used, undo what its pick had charged in advance, and
+ * charge its next run in advance. Only the CPU that has the leaf uses these fields of task and client_state: the leaf runs there,
+ * or that CPU has just withdrawn it. Time that was charged before it was counted (step_settle_running) is deducted. What a frozen
+ * leaf uses is also charged to the currency that it comes from.
  */
 static __always_inline void charge(struct tb_queue *q, u32 leaf, u64 next_ns, u32 seed)
 {
@@ -74,13 +74,13 @@ static __always_inline void charge(struct tb_queue *q, u32 leaf, u64 next_ns, u3
 	tb_charge(q, RULES, leaf);
 }
 
-/* Every other time there is nothing to charge. */
+/* Is there anything to charge? Every other time there is not. */
 static __always_inline bool owes(u32 leaf, u64 next_ns)
 {
 	return task_at(leaf)->unpaid_ns | (state_of(leaf)->precharge_ns ^ next_ns);
 }
 
-/* Only what was used is drawn for. */
+/* Only a charge for used time needs a random number. */
 static __always_inline u32 new_seed(u32 leaf)
 {
 	return tombola_config.rules.lottery && task_at(leaf)->unpaid_ns ? bpf_get_prandom_u32() : 0;
@@ -105,11 +105,11 @@ static __always_inline void settle_bill(u32 queue, u32 leaf, u64 next_ns)
 		step_settle(queue, leaf, next_ns);
 }
 
-/* A draw out of turn, of one that has waited too long or of one that is frozen in a system call. */
+/* A draw out of turn: the leaf has waited too long, or is frozen in a system call. */
 #define DRAW_OVERDUE (1ull << 32)
 #define DRAW_URGENT (1ull << 33)
 
-/* A frozen thread that is seen at the border to user mode holds nothing of the kernel's. One that never is has had its time. */
+/* A frozen thread that was interrupted in user mode holds no lock of the kernel's. One that never is gets no more time. */
 static __always_inline bool is_done(u32 leaf)
 {
 	struct client_state *state = state_of(leaf);
@@ -118,9 +118,9 @@ static __always_inline bool is_done(u32 leaf)
 }
 
 /*
- * A frozen thread that was stopped in a system call may hold a lock that others need. It is to have its turns sooner, until it is
- * seen at the border to user mode; and so are all that are frozen with a currency, as nobody knows yet. If there are too many,
- * the rest waits as long as any frozen one.
+ * A thread that is frozen in a system call may hold a lock that others need. It gets its slices sooner, until it is interrupted
+ * in user mode. So do all threads that are frozen with a currency, since it is not known yet where they are. If there are too
+ * many, the rest wait as long as any frozen thread.
  */
 static __always_inline void wait_urgently(struct run_queue *rq, u32 client)
 {
@@ -135,7 +135,7 @@ static __always_inline void wait_urgently(struct run_queue *rq, u32 client)
 	state_of(user)->urgent++;
 }
 
-/* Of the leaves that wait in a client, or the client itself: whose turn it is on a CPU of `mask`. */
+/* Of the leaves that wait in a client, or of the client itself if it is a leaf: the next one for a CPU of `mask`. */
 static __noinline u32 first_in(struct tb_queue *q, u32 client, u64 mask)
 {
 	tb_loop(TB_DEPTH) {
@@ -148,7 +148,7 @@ static __noinline u32 first_in(struct tb_queue *q, u32 client, u64 mask)
 	return tb_at(q, client)->state & TB_QUEUED && tb_at(q, client)->mask & mask ? client : TB_NONE;
 }
 
-/* The first of them that may have a CPU of `mask`. A currency goes to the end, until all in it were seen at the border. */
+/* The first urgent client's leaf for a CPU of `mask`. A currency goes back to the end, until its next leaf is done. */
 static __noinline u32 next_urgent(struct run_queue *rq, u64 mask)
 {
 	struct urgent *first = &rq->urgent[rq->urgent_first & (NR_URGENT - 1)];
@@ -170,8 +170,8 @@ static __noinline u32 next_urgent(struct run_queue *rq, u64 mask)
 }
 
 /*
- * Who is to have the CPU although it is not its turn. All such together have a small part of a CPU that others want, however
- * many a user makes of them; a larger one when it would become too late for the oldest.
+ * The leaf that gets the CPU out of turn. All such leaves together get a small part of a CPU that others want, however many of
+ * them a user makes. The part is larger when it would become too late for the oldest.
  */
 static __noinline u64 out_of_turn(struct run_queue *rq, struct cpu *c, u64 now, u64 mask, bool wanted)
 {
@@ -197,8 +197,8 @@ static __noinline u64 out_of_turn(struct run_queue *rq, struct cpu *c, u64 now, 
 }
 
 /*
- * Who is to have a CPU, which threads of `mask` may run on: `held`, which is settled first and could go on, or TB_NONE; or the
- * best of those who wait, who then waits no more. TB_NONE if nobody may run there.
+ * The leaf that gets a CPU, among those that may run on `mask`. It is `held` (or TB_NONE), which has the CPU, is settled first
+ * and could go on; or the best waiting leaf, which is then withdrawn. TB_NONE if none may run there.
  */
 __noinline u64 step_draw(u32 cpu, u32 held, u64 now, u64 mask)
 {
@@ -230,19 +230,19 @@ __noinline u64 step_draw(u32 cpu, u32 held, u64 now, u64 mask)
 }
 
 /*
- * With the number of the CPU on which a thread begins to wait: it woke up there; it was who has that CPU that woke it; and who
- * said that it will sleep now.
+ * With the number of the CPU on which a thread begins to wait: it woke up there; the thread that runs there woke it; and that
+ * thread said that it is about to sleep.
  */
 #define WOKEN (1 << 28)
 #define WOKEN_HERE (1 << 29)
 #define WOKEN_SYNC (1 << 30)
 
-/* Who has the CPU goes on; loses it now; or is to lose it later. And the thread need not wait, since it is next. */
+/* The running thread goes on; is preempted now; or is preempted later. NEXT: the waking thread is next, and need not wait. */
 enum preempt { PREEMPT_NONE = 0, PREEMPT_NOW = 1, PREEMPT_LATER = 2, PREEMPT_NEXT = 4 };
 
 /*
- * A thread is there to run while somebody has the CPU it woke on: take the CPU away, or plan for when the newcomer will be the
- * better choice.
+ * A thread becomes runnable while another runs on its CPU: preempt, or end the slice when the new thread will be the better
+ * choice.
  */
 static __noinline u32 check_preempt(struct tb_queue *q, u64 both, u32 waker, s32 cpu, u64 now)
 {
@@ -258,7 +258,7 @@ static __noinline u32 check_preempt(struct tb_queue *q, u64 both, u32 waker, s32
 	crossing_ns = tb_crossing_ns(q, RULES, both, c->leaf, &run);
 	if (!crossing_ns)
 		return PREEMPT_NOW;
-	/* Nobody waited before: the slice was for a thread alone. */
+	/* If no thread waited before, the running one has the long slice of a lone thread. */
 	if (crossing_ns > tombola_config.rules.quantum_ns)
 		crossing_ns = tombola_config.rules.quantum_ns;
 	if (crossing_ns < SLICE_MIN_NS)
@@ -269,7 +269,7 @@ static __noinline u32 check_preempt(struct tb_queue *q, u64 both, u32 waker, s32
 	return PREEMPT_LATER;
 }
 
-/* Would an active thread that does not wait be drawn before all who do? While a frozen one is active, it may be that one. */
+/* Would an active thread that does not wait be drawn before all that wait? If a frozen one is active, that one may be drawn. */
 static __always_inline u32 is_best(struct tb_queue *q, u32 leaf, u64 mask, u64 now)
 {
 	u32 best;
@@ -281,10 +281,10 @@ static __always_inline u32 is_best(struct tb_queue *q, u32 leaf, u64 mask, u64 n
 }
 
 /*
- * Who wakes another mostly sleeps soon. So a thread that would be drawn then goes to the CPU's own queue at once, and the kernel
- * need not ask. If the waker comes back to wait before it runs, or one wakes up that takes the CPU, it is compared with who waits
- * when it begins (step_stays). One at a time. Where other CPUs may be free before this one, only who takes it, or whose waker
- * says that it will sleep; where the waker's slice cannot be cut but by taking the CPU, only who takes it.
+ * A waker mostly sleeps soon. So a thread that would be drawn then goes to the local DSQ at once, and the kernel need not call
+ * dispatch. If the waker waits again before that thread runs, or another waking thread preempts, the thread is compared with the
+ * waiting ones when it begins (step_stays). One thread at a time. Where other CPUs may be free first, it must preempt, or its
+ * waker must be about to sleep. Where the waker's slice cannot be cut but by preemption (tick_slices), it must preempt.
  */
 static __always_inline u32 is_next(struct tb_queue *q, u32 leaf, s32 cpu, u64 now, u32 verdict)
 {
@@ -304,8 +304,8 @@ static __always_inline u32 is_next(struct tb_queue *q, u32 leaf, s32 cpu, u64 no
 }
 
 /*
- * Root's base tickets rise with those of all others who want to run, so that an administrator gets in however many these are:
- * to root_share of best effort, or as many as arithmetic takes.
+ * Root's base tickets rise with those of all other runnable users, to root_share of best effort or as many as arithmetic takes.
+ * So an administrator can log in, however many users there are.
  */
 static __always_inline void root_keeps_up(struct tb_queue *q, u32 leaf)
 {
@@ -330,8 +330,8 @@ static __always_inline void root_keeps_up(struct tb_queue *q, u32 leaf)
 }
 
 /*
- * A thread that may run on `mask` is there to run on `cpu`, and waits unless it is next. Who waits already is enqueued again
- * when the CPUs it may run on change.
+ * A thread that may run on `mask` becomes runnable on `cpu`, and waits unless it is next. A waiting thread is enqueued again when
+ * the CPUs change on which it may run.
  */
 __noinline u32 step_wait(u32 queue, u32 leaf, u64 mask, u64 now, s32 cpu)
 {
@@ -360,7 +360,7 @@ __noinline u32 step_wait(u32 queue, u32 leaf, u64 mask, u64 now, s32 cpu)
 	return verdict;
 }
 
-/* Shall a thread that has just got a CPU of `mask` stay there, although others came to wait? */
+/* Does a thread that has just got a CPU of `mask` keep it, although others have begun to wait? */
 __noinline u32 step_stays(u32 queue, u32 leaf, u64 mask, u64 now)
 {
 	struct run_queue *rq = queue_of(queue);
@@ -374,7 +374,7 @@ __noinline u32 step_stays(u32 queue, u32 leaf, u64 mask, u64 now)
 	return stays;
 }
 
-/* A thread runs that was not drawn. */
+/* A thread runs without having been drawn. */
 __noinline int step_join(u32 queue, u32 leaf, u64 mask)
 {
 	struct run_queue *rq = queue_of(queue);
@@ -389,7 +389,7 @@ __noinline int step_join(u32 queue, u32 leaf, u64 mask)
 	return 0;
 }
 
-/* A thread is no longer runnable. It is settled, and leaves. */
+/* A thread is no longer runnable: it is settled, and becomes inactive. */
 __noinline int step_leave(u32 queue, u32 leaf)
 {
 	struct run_queue *rq = queue_of(queue);
@@ -406,7 +406,7 @@ __noinline int step_leave(u32 queue, u32 leaf)
 	return 0;
 }
 
-/* A dying client leaves what it still owes to `heir`. */
+/* An exiting client's debt is charged to `heir`. */
 __noinline int step_died(u32 queue, u32 client, u32 heir)
 {
 	struct run_queue *rq = queue_of(queue);

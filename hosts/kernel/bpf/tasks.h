@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * Processes and threads come, change their user and go.
+ * Processes and threads start, change their user and exit.
  *
  *   thread of a new process   a leaf beside its parent's process, in the same currency, with as many tickets
- *   second thread             its process becomes a currency in the leaf's place, both threads are leaves in it
+ *   second thread             its process becomes a currency where the leaf was, both threads are leaves in it
  *   setuid                    seen when the run is settled: the thread, or its process, moves to the other user
- *   exit                      the parent answers for the service that a mere errand consumed (economy.h, Forking)
+ *   exit                      the parent is charged for what a short-lived child consumed (economy.h, Forking)
  */
 #pragma once
 #include "settle.h"
@@ -18,7 +18,7 @@ static __always_inline u32 uid_of(struct task_struct *p)
 	return cred ? cred->uid.val : 0;
 }
 
-/* An empty process that is to take the place of `leaf` (take_place). 0: there is no place left. */
+/* An empty process that is to replace `leaf` in its currency (take_place). 0: no slot is left. */
 __noinline u64 step_new_process(u32 leaf, u32 tgid)
 {
 	struct run_queue *rq = queue_of(0);
@@ -36,7 +36,7 @@ __noinline u64 step_new_process(u32 leaf, u32 tgid)
 	return number;
 }
 
-/* The process of `leaf`, its only thread, becomes a currency, with the leaf in it. TB_NONE: there is no place left. */
+/* The process of `leaf`, its only thread, becomes a currency, with the leaf in it. TB_NONE: no slot is left. */
 static __always_inline u32 process_from(u32 queue, u32 leaf, u32 tgid)
 {
 	u64 made = step_new_process(leaf, tgid), precharged = state_of(leaf)->precharge_ns;
@@ -53,7 +53,7 @@ static __always_inline u32 process_from(u32 queue, u32 leaf, u32 tgid)
 	return process;
 }
 
-/* The currency that a thread shares with one that was there before, whose process has one now at the latest. */
+/* The currency of the process of `before`, in which a thread joins it; it is made now if there was none. */
 static __always_inline u32 process_with(struct task *before)
 {
 	struct run_queue *rq = queue_of(0);
@@ -65,15 +65,15 @@ static __always_inline u32 process_with(struct task *before)
 	return process == before->client ? process_from(before->queue, process, before->tgid) : process;
 }
 
-/* Of a new thread: its own number, and in the upper half its process's. */
+/* Of a new thread: its tid, and in the upper half its tgid. */
 static __always_inline u64 numbers_of(struct task_struct *p)
 {
 	return (u64)(u32)p->tgid << 32 | (u32)p->pid;
 }
 
 /*
- * A thread that was forked by `forker`, which has run for ran_ns since it was settled: in `process`, or without one beside the
- * forker's. Its leaf; TB_NONE: there is no place for one more of its user.
+ * The leaf of a thread that was forked by `forker`, which has run for ran_ns since it was settled. It is in `process`, or beside
+ * the forker's process if that is TB_NONE. Returns TB_NONE if no slot is left for the user.
  */
 __noinline u32 step_new_thread(u32 forker, u32 process, u64 numbers, u64 ran_ns)
 {
@@ -109,7 +109,7 @@ __noinline u32 step_new_thread(u32 forker, u32 process, u64 numbers, u64 ran_ns)
 	return leaf;
 }
 
-/* A thread that no other one of ours has forked: in `process`, or by itself with its user. TB_NONE: there is no place left. */
+/* The leaf of a thread that none of ours forked: in `process`, or else in its user's own currency. TB_NONE: no slot is left. */
 __noinline u32 step_found_thread(u64 user, u32 process, u64 numbers)
 {
 	struct run_queue *rq = queue_of(0);
@@ -151,13 +151,13 @@ static __always_inline u32 found(struct task_struct *p)
 	return step_found_thread(user_of(payer_of(cred)), process, numbers_of(p));
 }
 
-/* A thread comes, forked by `forker` if that is ours, or found when the scheduler began. TB_NONE: there is no place for it. */
+/* A thread starts, forked by `forker` if that is ours, or is found when the scheduler begins. TB_NONE: no slot is left. */
 static __always_inline u32 task_init(struct task_struct *p, struct task *forker)
 {
 	u32 leaf = forker->client ? forked(p, forker) : found(p), uid = uid_of(p);
 	struct task *t = task_at(leaf);
 
-	/* One load for both would be of two kinds of memory, which the verifier refuses. */
+	/* A single load for both would be from two kinds of memory, which the verifier refuses. */
 	asm volatile("" : "+r"(uid));
 	if (forker->client)
 		uid = forker->uid;
@@ -187,8 +187,8 @@ static __always_inline void belongs_to(u32 client, u32 user)
 }
 
 /*
- * A thread, and its process, belong to another user from now on. What the former one has frozen it is no longer. 1: they do
- * already, or have entered a currency of that user's since the change. -ENOENT: that user has just gone.
+ * A thread and its process belong to another user from now on. A freeze by the former user ends. 1: they belong to that user
+ * already, or have entered a currency of that user since the change. -ENOENT: that user was just removed.
  */
 __noinline int step_change_user(u32 leaf, u64 number)
 {
@@ -215,8 +215,8 @@ __noinline int step_change_user(u32 leaf, u64 number)
 }
 
 /*
- * p may have changed its uid meanwhile: it is settled and goes to the other user, and its process's other threads with it. A
- * reservation it keeps, and frozen by an administrator it stays.
+ * If p has changed its uid meanwhile, it is settled and moves to the other user with the other threads of its process. It keeps a
+ * reservation, and it stays frozen if an administrator froze it.
  */
 static __always_inline void update_owner(struct task_struct *p, struct task *t)
 {
@@ -243,8 +243,8 @@ static __always_inline void update_owner(struct task_struct *p, struct task *t)
 }
 
 /*
- * The current thread is about to fork, and its child will stand beside it. A chain of forks, each too short to be settled, would
- * stay with the first one's user for ever.
+ * The current thread is about to fork, and its child will be beside it. Without this, a chain of forks, each too short to be
+ * settled, would stay with the first one's user for ever.
  */
 static __always_inline void update_forker(struct task_struct *p, struct task *t)
 {
@@ -257,7 +257,7 @@ static __always_inline void update_forker(struct task_struct *p, struct task *t)
 	settle_bill(t->queue, t->client, precharged);
 }
 
-/* A frozen thread is killed: it ends at its user's expense, or if the user is frozen at root's, as one of root's processes. */
+/* A frozen thread is killed: it exits in its user's currency, or in root's if the user is frozen, as one of root's processes. */
 static __always_inline void thaw_to_die(struct task_struct *p, struct task *t)
 {
 	struct run_queue *rq = queue_of(t->queue);
@@ -273,8 +273,8 @@ static __always_inline void thaw_to_die(struct task_struct *p, struct task *t)
 }
 
 /*
- * The thread is dying. For what its process consumed since it last forked, the child it forked answers, as the next link of
- * a chain, or else `parent`, who may wait for it.
+ * The thread is exiting. What its process consumed since it last forked is charged to the child of that fork, as the next link
+ * of a chain, or else to `parent`, which may be waiting for it.
  */
 static __always_inline void charge_heir(struct task *t, u32 parent)
 {
@@ -295,7 +295,7 @@ static __always_inline void charge_heir(struct task *t, u32 parent)
 		step_died(t->queue, process, parent);
 }
 
-/* The thread is gone: its client goes, and its process with the last one. */
+/* The thread has exited: free its client, and its process's with the last thread. */
 static __always_inline void task_exit(struct task *t)
 {
 	struct run_queue *rq = queue_of(t->queue);
@@ -313,7 +313,7 @@ static __always_inline void task_exit(struct task *t)
 	bpf_spin_unlock(&rq->lock);
 	if (!last)
 		return;
-	/* Another process may have the number by now: kernels before 6.18 tell of a death late. */
+	/* Another process may have the tgid by now: kernels before 6.18 report an exit late. */
 	known = bpf_map_lookup_elem(&processes, &tgid);
 	if (known && *known == process)
 		bpf_map_delete_elem(&processes, &tgid);

@@ -1,24 +1,24 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * Users: who pays for a uid, and the currency that is the user's.
+ * Users: the user that pays for a uid, and that user's currency.
  *
- *   uid of the machine's own            itself
- *   uid of a user namespace             who made the namespace; of one that root made, who is its root
- *   a range of /etc/subuid              its owner, wherever it is used
+ *   uid of the initial namespace        itself
+ *   uid of a user namespace             the user that made the namespace; if root made it, the uid that is root inside
+ *   uid in a range of /etc/subuid       the owner of the range, in every namespace
  *
- * A user comes when a thread of its is seen first, and goes some seconds after all that belonged to it has gone, if nobody has
- * set its base tickets. To go it is closed first: who has looked it up before finds that when it uses it, and asks again.
+ * A user is added when its first thread is seen. It is removed some seconds after its last client, unless its base tickets were
+ * set. It is closed before that: code that has looked it up earlier finds it closed, and fails or tries again.
  */
 #pragma once
 #include "moves.h"
 
-/* Whose a uid is according to /etc/subuid. Ranges that belong to root have no other owner: each counts as its first uid. */
+/* The owner of a uid by /etc/subuid, or the uid itself. A range that belongs to root counts as its first uid. */
 static __noinline u32 owner_of(u32 uid)
 {
 	u32 from = 0, to = nr_subordinates, at;
 	struct subordinate *range;
 
-	/* The owner of uid, if any, has its range in [from, to). */
+	/* The range that contains uid, if any, is in [from, to). */
 	tb_loop(32) {
 		if (to - from < 2 || to > NR_SUBORDINATE)
 			break;
@@ -35,7 +35,7 @@ static __noinline u32 owner_of(u32 uid)
 	return range->owner ? range->owner : range->first;
 }
 
-/* The user namespace below the initial one that `cred` is in, or NULL. */
+/* The user namespace of `cred` just below the initial one, or NULL. */
 static __always_inline struct user_namespace *outermost(const struct cred *cred)
 {
 	struct user_namespace *ns = cred->user_ns;
@@ -48,7 +48,7 @@ static __always_inline struct user_namespace *outermost(const struct cred *cred)
 	return ns && ns->level == 1 ? ns : 0;
 }
 
-/* Who pays for a task of such credentials. Root does so for itself wherever it goes. */
+/* The uid that pays for a task with these credentials. Root pays for itself in every namespace. */
 static __noinline u32 payer_of(const struct cred *cred)
 {
 	u32 uid = cred->uid.val;
@@ -79,7 +79,7 @@ __noinline u64 step_new_user(u32 uid)
 	return number;
 }
 
-/* The number of a user, made when its uid is first seen. Of two CPUs that see it at once one gives its own back. 0: no place. */
+/* The number of a user, which is added when first seen. If two CPUs add it at once, one frees its own. 0: no slot is left. */
 __noinline u64 user_of(u32 uid)
 {
 	u64 *known = bpf_map_lookup_elem(&users, &uid), made;
@@ -98,7 +98,7 @@ __noinline u64 user_of(u32 uid)
 	return known ? *known : 0;
 }
 
-/* 1: nobody is left of a user, nothing was set for it, and it is closed now, if nobody was left the last time either. */
+/* Close a user that has no clients and no settings, now and at the last look. 1: it is closed. */
 __noinline int step_close_user(u32 client)
 {
 	struct run_queue *rq = queue_of(0);
@@ -120,7 +120,7 @@ __noinline int step_close_user(u32 client)
 	return (int)closed;
 }
 
-/* Users, from client i on, of whom nothing is left since the last look go. (The verifier follows loops from known numbers.) */
+/* Remove users, from client i on, that had no clients at the last look either. (For i see look_for_height.) */
 __noinline int purge_users(u32 i)
 {
 	struct run_queue *rq = queue_of(0);

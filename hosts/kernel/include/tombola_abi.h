@@ -2,24 +2,24 @@
 /*
  * Tombola's private system calls: what a program writes and reads.
  *
- * The scheduler pins two BPF programs in a bpffs of its own, /run/tombola/bpf/{call,tree}, for anybody to open
- * (BPF_OBJ_GET) and run (BPF_PROG_TEST_RUN with one of these structures as ctx_in). They run in the kernel as the
- * caller, see who that is, and enforce the rules; no daemon is asked. The return value is 0 or a negative errno:
+ * The scheduler pins two BPF programs in a bpffs of its own, /run/tombola/bpf/{call,tree}. Any process may open them
+ * (BPF_OBJ_GET) and run them (BPF_PROG_TEST_RUN with one of these structures as ctx_in). They run in the kernel as the
+ * caller, check the caller's credentials, and enforce the rules; no daemon is asked. They return 0 or a negative errno:
  *
  *   -ENODEV  the scheduler that pinned this program has ended
  *   -ESRCH   no such process, or one without tickets (a thread of the kernel, a zombie)
  *   -ENOENT  no such currency, or it was retired
  *   -EPERM   not yours, or beyond what you may give yourself without CAP_SYS_NICE
  *   -ERANGE  an amount out of its range
- *   -EINVAL  a field that must be zero is not, an index out of range, or a name that may not be one
+ *   -EINVAL  a field that must be zero is not, an index out of range, or an invalid name
  *   -EEXIST  the user has a currency of that name
- *   -EXDEV   the two currencies are not one user's
+ *   -EXDEV   the two currencies belong to different users
  *   -ELOOP   the currency would be inside itself
  *   -E2BIG   currencies would be nested deeper than TOMBOLA_NESTED_MAX
- *   -EBUSY   more than is left to reserve; out[0] says how much that is
+ *   -EBUSY   more than is left to reserve; TOMBOLA_RESERVE says in out[0] how much is left
  *   -EAGAIN  others changed the same currencies or users meanwhile: call again
  *   -ENOSYS  no such operation
- *   -ENOSPC  every place for a user, a currency or a client is taken
+ *   -ENOSPC  no slot is left for a user, a currency or a client
  */
 #pragma once
 
@@ -39,16 +39,16 @@
 #define TOMBOLA_BASE_TICKETS_DEFAULT 1000
 
 /*
- * What an administrator sets for somebody else is also the most that the owner may set from then on. The upper half of a value
- * that sets tickets says another limit: a number of tickets, or TOMBOLA_NO_LIMIT for none. With CAP_SYS_NICE.
+ * Tickets that an administrator sets for another user's client are also the most that the owner may set from then on. The upper
+ * half of a value that sets tickets sets another limit: a number of tickets, or TOMBOLA_NO_LIMIT for none. With CAP_SYS_NICE.
  */
 #define TOMBOLA_LIMIT_SHIFT 32
 #define TOMBOLA_NO_LIMIT 0xffff
 
-/* Currencies inside one another, a user's own not counted; and of one user altogether. */
+/* Currencies nested in one another, a user's own not counted; and all currencies of one user. */
 #define TOMBOLA_NESTED_MAX 8
 #define TOMBOLA_CURRENCIES_MAX 1024
-/* Of a currency's name with the NUL at its end; letters, digits, '_', '.' and '-', the last not at the beginning. */
+/* Bytes of a currency's name with the NUL at its end: letters, digits, '_', '.' and '-', but '-' not first. */
 #define TOMBOLA_NAME 24
 /* Shares are counted in hundredths of a percent, of one CPU or of the machine. */
 #define TOMBOLA_SHARE_ONE 10000
@@ -69,19 +69,19 @@ enum tombola_op {
 	TOMBOLA_GET_QUANTUM_USE = 6,   /* id: pid; out[i]: how often i sixths of the quantum were left, i = 0..6 */
 	TOMBOLA_GET_COUNTER = 7,       /* id: index into tombola_counters; out[0]: its value */
 
-	/* A currency is named by its owner's uid and a name, and known by a number that is never another's. */
+	/* A currency is named by its owner's uid and a name, and identified by a number that is never reused. */
 	TOMBOLA_FIND_CURRENCY = 8,     /* id: uid; name; out[0]: its number, out[1]: its tickets */
-	TOMBOLA_MAKE_CURRENCY = 9,     /* id: uid; name; value: tickets; currency: in which, 0 the user's own; out[0]: number */
+	TOMBOLA_MAKE_CURRENCY = 9,     /* id: uid; name; value: tickets; currency: parent, 0 the user's own; out[0]: number */
 	TOMBOLA_FUND_CURRENCY = 10,    /* currency; value: tickets */
 	TOMBOLA_MOVE_CURRENCY = 11,    /* currency; value: number of the one to move into, 0 the user's own */
-	TOMBOLA_RETIRE_CURRENCY = 12,  /* currency; what was in it falls back to the one around it */
-	TOMBOLA_MOVE_PROCESS = 13,     /* id: pid; currency: into which, 0 its user's own */
+	TOMBOLA_RETIRE_CURRENCY = 12,  /* currency; its clients move to the one around it */
+	TOMBOLA_MOVE_PROCESS = 13,     /* id: pid; currency: the new one, 0 its user's own */
 
 	TOMBOLA_RESERVE = 14,          /* id: pid, or currency; value: share of one CPU, 0 releases it. CAP_SYS_NICE */
 	TOMBOLA_GET_RESERVED = 15,     /* out: struct tombola_reserved */
-	TOMBOLA_SET_FLOOR = 16,        /* value: share of the machine that is best effort's at least. CAP_SYS_NICE */
-	TOMBOLA_SET_ROOT = 17,         /* value: share of best effort that is root's at least. CAP_SYS_NICE */
-	TOMBOLA_SET_DEFAULT = 18,      /* value: base tickets of users who come from now on. CAP_SYS_NICE */
+	TOMBOLA_SET_FLOOR = 16,        /* value: best effort's least share of the machine. CAP_SYS_NICE */
+	TOMBOLA_SET_ROOT = 17,         /* value: root's least share of best effort. CAP_SYS_NICE */
+	TOMBOLA_SET_DEFAULT = 18,      /* value: base tickets of new users. CAP_SYS_NICE */
 };
 
 struct tombola_call {
@@ -95,11 +95,11 @@ struct tombola_call {
 
 /* out[] of TOMBOLA_GET_RESERVED, in shares of one CPU */
 enum tombola_reserved {
-	TOMBOLA_RESERVED_MACHINE = 0, /* all there is */
-	TOMBOLA_RESERVED_ALL = 1,     /* what reservations hold together */
-	TOMBOLA_RESERVED_FLOOR = 2,   /* what is best effort's at least */
-	TOMBOLA_RESERVED_ROOT = 3,    /* hundredths of a percent of best effort that are root's at least */
-	TOMBOLA_RESERVED_DEFAULT = 4, /* base tickets of users who come from now on */
+	TOMBOLA_RESERVED_MACHINE = 0, /* the whole machine */
+	TOMBOLA_RESERVED_ALL = 1,     /* all reservations together */
+	TOMBOLA_RESERVED_FLOOR = 2,   /* best effort's least share */
+	TOMBOLA_RESERVED_ROOT = 3,    /* root's least share of best effort, in hundredths of a percent */
+	TOMBOLA_RESERVED_DEFAULT = 4, /* base tickets of new users */
 };
 
 enum tombola_policy {
@@ -115,39 +115,39 @@ enum tombola_info {
 	TOMBOLA_INFO_CPUS = 3,
 	TOMBOLA_INFO_CLIENTS = 4, /* clients in use, threads and currencies */
 	TOMBOLA_INFO_WAITING = 5, /* threads waiting for a CPU */
-	TOMBOLA_INFO_PROCESSES = 6, /* processes that are currencies, of several threads now or once */
+	TOMBOLA_INFO_PROCESSES = 6, /* processes that are currencies: they have or had several threads */
 	TOMBOLA_INFO_NOW_NS = 7, /* the kernel's monotonic clock */
 };
 
-/* What is counted because it should be rare; TOMBOLA_GET_COUNTER reads them, `tombola status` shows them. */
+/* Events that are counted; TOMBOLA_GET_COUNTER reads them, `tombola status` shows them. */
 enum tombola_counter {
-	TOMBOLA_COUNT_DRAWS,       /* decisions that gave a CPU to somebody who waited */
-	TOMBOLA_COUNT_KEPT,       /* decisions that left the CPU where it was */
-	TOMBOLA_COUNT_PREEMPTIONS, /* wake-ups that took the CPU at once */
-	TOMBOLA_COUNT_SLICE_SHORTENED,        /* wake-ups that shortened the running slice */
-	TOMBOLA_COUNT_OVERDUE,     /* picks out of order, lest the kernel's watchdog call it a stall */
-	TOMBOLA_COUNT_CLAMPED,     /* charges in which the lag bound took something */
-	TOMBOLA_COUNT_MISPLACED,   /* picks of threads that the CPU might not have, or not yet */
-	TOMBOLA_COUNT_EXITED_BEFORE_RUN,        /* picks that found the thread gone */
-	TOMBOLA_COUNT_REHOMED,     /* threads that changed user */
-	TOMBOLA_COUNT_RAN_UNPICKED,      /* threads that ran without having been drawn, and were charged all the same */
-	TOMBOLA_COUNT_NO_SLOT,        /* forks refused: their user has as many clients as are free, or none is */
-	TOMBOLA_COUNT_UNTRACED,    /* runs that the trace had no room for: its reader was too slow */
+	TOMBOLA_COUNT_DRAWS,              /* decisions that gave a CPU to a waiting thread */
+	TOMBOLA_COUNT_KEPT,               /* decisions that left the CPU to the same thread */
+	TOMBOLA_COUNT_PREEMPTIONS,        /* wake-ups that preempted the running thread at once */
+	TOMBOLA_COUNT_SLICE_SHORTENED,    /* wake-ups that shortened the running slice */
+	TOMBOLA_COUNT_OVERDUE,            /* picks out of turn: after too long a wait, or frozen in a system call */
+	TOMBOLA_COUNT_CLAMPED,            /* charges that the lag bound cut */
+	TOMBOLA_COUNT_MISPLACED,          /* picks of threads that could not run on that CPU, or not yet */
+	TOMBOLA_COUNT_EXITED_BEFORE_RUN,  /* picks whose thread had exited */
+	TOMBOLA_COUNT_REHOMED,            /* threads that changed user */
+	TOMBOLA_COUNT_RAN_UNPICKED,       /* threads that ran without a draw, and were charged all the same */
+	TOMBOLA_COUNT_NO_SLOT,            /* forks refused: the user has as many clients as are free, or none is free */
+	TOMBOLA_COUNT_UNTRACED,           /* runs for which the trace had no room: its reader was too slow */
 	TOMBOLA_COUNTERS,
 };
 
-/* One node of the tree, as `tree` gives them. */
+/* One node of the tree, as `tree` returns it. */
 struct tombola_node {
 	__u32 index;   /* its number */
 	__u32 parent;  /* the number of the currency it is a client of; 0 for base */
 	__u32 kind;    /* 1 base, 2 best-effort, 3 user, 4 process, 5 thread, 6 currency, 7 reservation, 8 the frozen root */
 	__u32 id;      /* uid of a user and of a currency's owner, tgid of a process, tid of a thread */
-	__u32 tickets; /* in the parent's money */
-	__u32 active;  /* 1 if runnable, or the currency of somebody runnable */
+	__u32 tickets; /* in the parent's currency */
+	__u32 active;  /* 1 if runnable, or a currency with a runnable thread */
 	__u32 clients; /* active clients, if it is a currency */
 	__u32 tgid;    /* of a thread or process */
-	__u32 uid;     /* of a user, a process, a currency: whose it is */
-	__u32 limit;   /* the most tickets that its owner may give it; TOMBOLA_NO_LIMIT: no administrator has said */
+	__u32 uid;     /* the owner's, of a user, a process, a currency */
+	__u32 limit;   /* the most tickets that its owner may give it; TOMBOLA_NO_LIMIT: no administrator has set one */
 	__u64 used_ns; /* CPU time received since it began, up to its last settlement */
 	__u64 wins;    /* draws won, of a process or a thread that is one */
 	__u64 weight;  /* tickets of the active clients, if it is a currency */
@@ -159,11 +159,11 @@ struct tombola_node {
 
 struct tombola_tree {
 	__u32 from;  /* in: first index to look at; out: where to go on, 0 at the end */
-	__u32 count; /* out: nodes filled in; there may be more, even if there are none here */
+	__u32 count; /* out: nodes filled in; more may follow even if it is 0 */
 	struct tombola_node node[TOMBOLA_TREE_NODES];
 };
 
-/* One record of the trace, as the ring buffer gives them (root only). */
+/* One record of the trace, as the ring buffer holds it (root only). */
 struct tombola_draw {
 	__u64 at_ns;               /* when the winner was settled, the kernel's monotonic clock */
 	__u64 ran_ns;              /* CPU time it used */
@@ -171,10 +171,10 @@ struct tombola_draw {
 	__u32 tid;
 	__u32 tgid;
 	__u32 uid;
-	__u32 tickets;             /* the winner's, in its own currency */
+	__u32 tickets;             /* the winner's, in the currency that it is in */
 	__u32 draw_tickets;        /* tickets in that currency's draw */
 	__u32 base_value_ppm;      /* the winner's share of the machine's draw, in millionths */
-	__u32 compensation_ppm;    /* what its tickets gain for what it left of its quantum, in millionths */
+	__u32 compensation_ppm;    /* what its tickets gain for the unused part of its quantum, in millionths */
 	__u32 kept;                /* 1 if it had the CPU before and kept it */
-	__u32 preempted;           /* 1 if somebody else's wake-up ended the run */
+	__u32 preempted;           /* 1 if its slice was cut to 0: mostly by another thread's wake-up, also by a yield */
 };
