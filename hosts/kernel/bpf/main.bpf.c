@@ -113,7 +113,7 @@ void BPF_STRUCT_OPS(tombola_enqueue, struct task_struct *p, u64 enq_flags)
 			scx_bpf_kick_cpu(cpu, SCX_KICK_PREEMPT);
 	} else if (verdict & PREEMPT_LATER) {
 		count(TOMBOLA_COUNT_SLICE_SHORTENED);
-		/* A timer is set on its own CPU only. Another CPU is made to decide anew, which also gives a new slice. */
+		/* A timer is set on its own CPU only. Another CPU, or one without timers, decides anew now, with a new slice. */
 		if (here && !tombola_config.tick_slices)
 			slice_timer_wind(cpu, c, now);
 		else
@@ -121,7 +121,7 @@ void BPF_STRUCT_OPS(tombola_enqueue, struct task_struct *p, u64 enq_flags)
 	}
 }
 
-/* A slice begins: the thread has won a draw, and the CPU is to end the slice in time. */
+/* A slice begins, drawn or not: it counts as a win, and the CPU is to end it in time. */
 static __always_inline void begin(s32 cpu, struct tb_queue *q, struct task *t, u64 now)
 {
 	struct cpu *c = cpu_of(cpu);
@@ -452,7 +452,7 @@ struct sched_ext_ops tombola_ops = {
 	.cpu_offline = (void *)tombola_cpu_offline,
 	.init = (void *)tombola_init,
 	.exit = (void *)tombola_exit_op,
-	/* When a slice ends, only a drawn thread goes on: not the last one, one in a seccomp filter, or one that exits. */
+	/* Enqueue also the last runnable thread, exiting and migration-disabled ones; else the kernel runs them itself. */
 	.flags = SCX_OPS_ENQ_LAST | SCX_OPS_ENQ_EXITING | SCX_OPS_ENQ_MIGRATION_DISABLED,
 	.timeout_ms = 30000,
 	.name = "tombola",

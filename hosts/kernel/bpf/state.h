@@ -6,7 +6,7 @@
  *   client_state   what this host adds to a client of the economy; same index. Written under the same lock, except for fields
  *                  that only the CPU writes that has the leaf (precharge_ns, border_ns, frozen_ns, id), counts (wins, left) and
  *                  a currency's name, whose first letter is written last. Read without it where one number is wanted.
- *   task           a thread's own accounts; by its leaf. Used only by its own operations, which the kernel serializes.
+ *   task           a thread's own accounts; by its leaf. Written by its own operations, which the kernel serializes.
  *   cpu            what runs on a CPU, and its slice timer. Mostly written by that CPU; see slice.h for the races.
  *
  * There is one run queue (NR_QUEUES). Code that is not about one task uses queue_of(0). A task records its queue, and its
@@ -43,11 +43,11 @@
 #define NR_URGENT 512
 #define NR_URGENT_OF_USER 32
 #define URGENT_MOST_NS 1000000000ull
-/* Each of a user's threads gets a slice within so much of the user's CPU time, however many they are. */
+/* Slices are shortened, not below SLICE_MIN_NS, so that equal threads all run within so much CPU time (slice_for). */
 #define ROUND_NS 2000000000ull
 /* How often a slice is halved for a client with few tickets. */
 #define SLICE_HALVINGS_MAX 2
-/* No other slice is shorter, even when it is cut. */
+/* Only slices out of turn are shorter, and no slice is cut to less. A preemption may end one at once. */
 #define SLICE_MIN_NS 100000ull
 
 /* Set before load, constant afterwards. */
@@ -76,7 +76,7 @@ static __always_inline const struct tb_rules *rules(void)
 
 struct run_queue {
 	struct bpf_spin_lock lock;
-	/* Of the wake-up that has the lock. Here, since the verifier would tell apart each value of a local variable. */
+	/* Of the step that has the lock. Not local variables: the verifier would walk what follows once for each value. */
 	volatile u32 verdict;
 	volatile u64 meeting; /* where its thread and the running one meet (tb_meet) */
 	volatile u32 into;    /* of a move: the currency that it leads into */

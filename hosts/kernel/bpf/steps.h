@@ -74,7 +74,7 @@ static __always_inline void charge(struct tb_queue *q, u32 leaf, u64 next_ns, u3
 	tb_charge(q, RULES, leaf);
 }
 
-/* Is there anything to charge? Every other time there is not. */
+/* Is there anything to charge? Often there is not. */
 static __always_inline bool owes(u32 leaf, u64 next_ns)
 {
 	return task_at(leaf)->unpaid_ns | (state_of(leaf)->precharge_ns ^ next_ns);
@@ -109,7 +109,7 @@ static __always_inline void settle_bill(u32 queue, u32 leaf, u64 next_ns)
 #define DRAW_OVERDUE (1ull << 32)
 #define DRAW_URGENT (1ull << 33)
 
-/* A frozen thread that was interrupted in user mode holds no lock of the kernel's. One that never is gets no more time. */
+/* A frozen thread that was interrupted in user mode holds no lock of the kernel's. One that never is gets URGENT_MOST_NS. */
 static __always_inline bool is_done(u32 leaf)
 {
 	struct client_state *state = state_of(leaf);
@@ -244,13 +244,13 @@ enum preempt { PREEMPT_NONE = 0, PREEMPT_NOW = 1, PREEMPT_LATER = 2, PREEMPT_NEX
  * A thread becomes runnable while another runs on its CPU: preempt, or end the slice when the new thread will be the better
  * choice.
  */
-static __noinline u32 check_preempt(struct tb_queue *q, u64 both, u32 waker, s32 cpu, u64 now)
+static __noinline u32 check_preempt(struct tb_queue *q, u64 both, u32 woken, s32 cpu, u64 now)
 {
 	struct cpu *c = cpu_of(cpu);
 	struct tb_run run;
 	u64 crossing_ns;
 
-	if (!c->leaf || c->leaf == waker || !(tb_at(q, c->leaf)->state & TB_ACTIVE))
+	if (!c->leaf || c->leaf == woken || !(tb_at(q, c->leaf)->state & TB_ACTIVE))
 		return PREEMPT_NONE;
 	run.ran_ns = now - c->since_ns;
 	run.precharge_ns = state_of(c->leaf)->precharge_ns;
