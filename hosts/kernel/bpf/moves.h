@@ -117,7 +117,7 @@ enum {
 	TO_DIE = ~0ull - 3,     /* to its user, or to root if the user is frozen, to exit */
 };
 
-/* How: with the value of `structure` on which it was decided; or at once, even if it is away (else only its home changes). */
+/* How. Low half: `structure` when the move was decided. AT_ONCE: ignore that, and move also a client that is away. */
 #define AT_ONCE (1ull << 32)
 /* The owner asks for it, not an administrator. */
 #define BY_OWNER (1ull << 33)

@@ -406,7 +406,7 @@ __noinline int step_leave(u32 queue, u32 leaf)
 	return 0;
 }
 
-/* An exiting client's debt is charged to `heir`. */
+/* What an exiting client used since it began, moved or forked is charged to `heir`, in the same currency (tb_returned_ns). */
 __noinline int step_died(u32 queue, u32 client, u32 heir)
 {
 	struct run_queue *rq = queue_of(queue);

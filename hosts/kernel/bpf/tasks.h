@@ -5,7 +5,7 @@
  *   thread of a new process   a leaf beside its parent's process, in the same currency, with as many tickets
  *   second thread             its process becomes a currency where the leaf was, both threads are leaves in it
  *   setuid                    seen when the run is settled: the thread, or its process, moves to the other user
- *   exit                      the parent is charged for what a short-lived child consumed (economy.h, Forking)
+ *   exit                      the child that it forked last, or else its parent, is charged for what it consumed (charge_heir)
  */
 #pragma once
 #include "settle.h"
