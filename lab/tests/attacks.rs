@@ -263,14 +263,8 @@ fn kernel(attacks: &mut Attacks, cpus: f64) {
     attacks.not_later("freeze-callers", 100_000.0);
 }
 
-fn exits(attacks: &mut Attacks) {
-    let beside_hogs = attacks.late_us["beside-six-processes"];
-    attacks.not_later("beside-exits", beside_hogs + 1000.0);
-    attacks.bob_has("exits", 0.5);
-}
-
 fn on_one_cpu(kernel_version: Kernel) {
-    let sets = "payment identities limits processes namespaces names many_uids frozen calls exits kernel places_of_names restart";
+    let sets = "payment identities limits processes namespaces names many_uids frozen calls kernel places_of_names restart";
     let mut attacks = Attacks::run(kernel_version, 1, sets);
     payment(&mut attacks, 1.0);
     identities(&mut attacks);
@@ -280,7 +274,6 @@ fn on_one_cpu(kernel_version: Kernel) {
     many_uids(&mut attacks);
     frozen(&mut attacks);
     calls(&mut attacks);
-    exits(&mut attacks);
     kernel(&mut attacks, 1.0);
     attacks.conclude();
 }

@@ -372,17 +372,6 @@ kernel() {
     wait $!
 }
 
-# What ends has much to give back.
-exits() {
-    several 6 as alice burn
-    sleep 0.5
-    latency beside-six-processes
-    end
-    attack alice exit --memory-mib 1536
-    latency beside-exits
-    measure exits 5
-}
-
 # Two threads that wake each other on CPUs where bob's hogs run
 wakes() {
     attack alice wake-elsewhere

@@ -3,8 +3,7 @@
 use crate::setup::{Never, announce, announced, burn, helper, ready, sleep_for_ever};
 use anyhow::Context;
 use nix::sys::signal::{SigSet, Signal, kill};
-use nix::sys::wait::waitpid;
-use nix::unistd::{ForkResult, Pid, fork};
+use nix::unistd::Pid;
 use std::io::{Read, Write, pipe};
 use std::sync::Arc;
 use std::thread;
@@ -82,35 +81,6 @@ pub fn die_frozen(args: &DieFrozen) -> Never {
     }
     // Nobody waits for them before this process ends: that costs, too.
     sleep_for_ever()
-}
-
-#[derive(clap::Args)]
-pub struct Exit {
-    #[arg(long, default_value_t = 512)]
-    memory_mib: usize,
-}
-
-/// Each child has this process's memory, page by page, and ends at once.
-pub fn exit(args: &Exit) -> Never {
-    let mut memory = Vec::<u8>::with_capacity(args.memory_mib << 20);
-    // SAFETY: the advice is about the vector's own memory, or is refused.
-    unsafe {
-        let begin = memory.as_mut_ptr().map_addr(|at| at.next_multiple_of(4096));
-        libc::madvise(
-            begin.cast(),
-            (args.memory_mib << 20) - 4096,
-            libc::MADV_NOHUGEPAGE,
-        );
-    }
-    memory.resize(args.memory_mib << 20, 1);
-    ready();
-    loop {
-        // SAFETY: this process has one thread.
-        match unsafe { fork() }? {
-            ForkResult::Child => std::process::exit(0),
-            ForkResult::Parent { child } => waitpid(child, None)?,
-        };
-    }
 }
 
 #[derive(clap::Args)]

@@ -52,8 +52,6 @@ enum Attack {
     WakeElsewhere(kernel::WakeElsewhere),
     /// Freeze a thread while it reads a directory, which others then wait for
     HoldDirectory(kernel::HoldDirectory),
-    /// End, again and again, a process of much memory
-    Exit(crowd::Exit),
     /// Make, move, fund and retire the same currencies from several processes, with children that come and go in them
     Races(races::Races),
     /// No attack: make and remove files in a directory, and print the longest time that one took, in microseconds
@@ -79,7 +77,6 @@ fn main() -> Result<()> {
         Attack::Seccomp => kernel::seccomp(),
         Attack::WakeElsewhere(args) => kernel::wake_elsewhere(&args),
         Attack::HoldDirectory(args) => kernel::hold_directory(&args),
-        Attack::Exit(args) => crowd::exit(&args),
         Attack::Races(args) => races::races(&args),
         Attack::MakeFiles(args) => return kernel::make_files(&args),
     };

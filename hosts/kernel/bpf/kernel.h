@@ -151,7 +151,6 @@ struct task_struct {
 	const struct cred *real_cred; /* the owner's */
 	const struct cred *cred;      /* that it acts with; the kernel overrides them for a moment here and there */
 	struct signal_struct *signal;
-	int exit_state;
 };
 
 struct scx_init_task_args {
@@ -201,9 +200,9 @@ struct sched_ext_ops {
 
 /*
  * Part of sched_ext's interface. With these flags the kernel also enqueues the last runnable thread of a CPU when its slice ends,
- * and threads that exit or have migration disabled (6.14). Without them the last two go to the CPU's local DSQ.
+ * and threads that have migration disabled (6.14). Without them these go to the CPU's local DSQ, as exiting threads do.
  */
-enum { SCX_OPS_ENQ_LAST = 1 << 1, SCX_OPS_ENQ_EXITING = 1 << 2, SCX_OPS_ENQ_MIGRATION_DISABLED = 1 << 4 };
+enum { SCX_OPS_ENQ_LAST = 1 << 1, SCX_OPS_ENQ_MIGRATION_DISABLED = 1 << 4 };
 
 /* The values are read from the kernel's BTF at load; the numbers here only make the enums complete. */
 enum scx_enq_flags { SCX_ENQ_WAKEUP = 1, SCX_ENQ_PREEMPT = 2 };

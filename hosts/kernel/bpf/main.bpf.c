@@ -78,11 +78,8 @@ void BPF_STRUCT_OPS(tombola_enqueue, struct task_struct *p, u64 enq_flags)
 	bool here;
 	struct cpu *c = cpu_of(cpu);
 
-	if (!t->client || p->exit_state) {
-		/*
-		 * Kernel threads do not wait; one that burns CPU time takes turns with others at the ends of its slices. An
-		 * exiting thread may have lost its pid, by which dispatch_task would find it.
-		 */
+	if (!t->client) {
+		/* Kernel threads do not wait; one that burns CPU time takes turns with others at the ends of its slices. */
 		scx_bpf_dsq_insert(p, TB_DSQ_LOCAL, tombola_config.rules.quantum_ns,
 			   enq_flags | (enq_flags & SCX_ENQ_WAKEUP ? SCX_ENQ_PREEMPT : 0));
 		return;
@@ -452,8 +449,8 @@ struct sched_ext_ops tombola_ops = {
 	.cpu_offline = (void *)tombola_cpu_offline,
 	.init = (void *)tombola_init,
 	.exit = (void *)tombola_exit_op,
-	/* Enqueue also the last runnable thread, exiting and migration-disabled ones; else the kernel runs them itself. */
-	.flags = SCX_OPS_ENQ_LAST | SCX_OPS_ENQ_EXITING | SCX_OPS_ENQ_MIGRATION_DISABLED,
+	/* Enqueue also the last runnable thread and migration-disabled ones; else the kernel runs them itself. */
+	.flags = SCX_OPS_ENQ_LAST | SCX_OPS_ENQ_MIGRATION_DISABLED,
 	.timeout_ms = 30000,
 	.name = "tombola",
 };

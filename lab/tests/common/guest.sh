@@ -21,6 +21,9 @@ settled_status() {
         tombola status --json --all --interval 1s >/tmp/status
         grep -q '"name": ""' /tmp/status || break
     done
+    # A user without clients is removed some seconds later, and the status also shows what was removed while it looked.
+    sleep 5
+    tombola status --json --all --interval 1s >/tmp/status
     tr -d '\n' </tmp/status
     echo
 }
