@@ -262,13 +262,12 @@ static __always_inline void thaw_to_die(struct task_struct *p, struct task *t)
 {
 	struct run_queue *rq = queue_of(t->queue);
 	struct signal_struct *signal = p->signal;
-	u32 process, tickets;
+	u32 process;
 
 	if (!rq || !t->client || !signal || !(signal->flags & SIGNAL_GROUP_EXIT) || !tb_frozen(&rq->economy, t->client))
 		return;
 	process = process_of(&rq->economy, t->client);
-	tickets = tb_frozen(&rq->economy, state_of(process)->user) ? TB_TICKETS_DEFAULT : tb_at(&rq->economy, process)->tickets;
-	step_fund(number_of(process), tickets, SAME_LIMIT, 0);
+	state_of(process)->frozen = 0;
 	step_move(number_of(process), TO_DIE, AT_ONCE);
 }
 
