@@ -76,6 +76,18 @@ impl Model {
         self.forget_reservations();
     }
 
+    /// A frozen process that is killed exits in its user's currency, or in root's, the last of the users, if its user is frozen.
+    pub fn thaw_to_die(&mut self, person: u32) {
+        let root = self.users.len() - 1;
+        let users = &self.users;
+        let holder = self.people.get_mut(&person).expect("it is to be killed");
+        let frozen = users[holder.owner].1;
+        holder.place = Place::User(if frozen { root } else { holder.owner });
+        holder.frozen = false;
+        holder.reserved = None;
+        self.forget_reservations();
+    }
+
     pub fn release(&mut self, who: Who) {
         let holder = self.holder(who);
         holder.reserved = None;
