@@ -23,8 +23,10 @@
 #include "steps.h"
 #include "settle.h"
 #include "slice.h"
+#include "frozen.h"
 #include "tasks.h"
 #include "calls.h"
+#include "tree.h"
 #include "dump.h"
 
 char _license[] SEC("license") = "GPL";
@@ -159,15 +161,16 @@ static __always_inline void dispatch_task(u32 leaf, s32 cpu, u64 slice_ns, u64 i
 	 * CPU checks when its local one is empty, the thread waits for a CPU that may run it. Only a CPU that goes offline takes
 	 * nothing from there, and waits until its threads have left. The kernel calls dispatch again if this CPU found nothing.
 	 */
+	scx_bpf_dsq_insert(p, TB_DSQ_LOCAL, slice_ns, 0);
+	/* Not before: if its affinity changes from here on, the kernel drops the insertion. */
 	if (!bpf_cpumask_test_cpu((u32)cpu, p->cpus_ptr) || (from != cpu && (p->on_cpu || is_bound(p)))) {
 		count(TOMBOLA_COUNT_MISPLACED);
+		scx_bpf_dispatch_cancel();
 		scx_bpf_dsq_insert(p, going ? TB_DSQ_LOCAL_ON(from) : TB_DSQ_GLOBAL, slice_ns, 0);
 		scx_bpf_kick_cpu(from, 0);
-	} else {
-		scx_bpf_dsq_insert(p, TB_DSQ_LOCAL, slice_ns, 0);
+	} else if (going) {
 		/* A CPU that goes offline checks whether it is empty only when it schedules: make it do so. */
-		if (going)
-			scx_bpf_kick_cpu(from, 0);
+		scx_bpf_kick_cpu(from, 0);
 	}
 	bpf_task_release(p);
 }
@@ -217,7 +220,7 @@ void BPF_STRUCT_OPS(tombola_dispatch, s32 cpu, struct task_struct *prev)
 	else if (drawn & DRAW_OVERDUE)
 		slice_ns = SLICE_OVERDUE_NS;
 	else
-		slice_ns = slice_for(&rq->economy, winner, waiting);
+		slice_ns = cpu_of(cpu)->hurry ? SLICE_MIN_NS : slice_for(&rq->economy, winner, waiting);
 	settle_bill(0, winner, precharge_ns(slice_ns));
 	if (lone_slices && waiting && held && slice_is_over(cpu_of(cpu), now))
 		slices_share(now);
@@ -395,7 +398,6 @@ void BPF_STRUCT_OPS(tombola_cpu_offline, s32 cpu)
 s32 BPF_STRUCT_OPS_SLEEPABLE(tombola_init)
 {
 	struct run_queue *rq = queue_of(0);
-
 	int ret;
 
 	if (!rq)

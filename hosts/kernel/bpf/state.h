@@ -29,16 +29,19 @@
 /* The slice of a thread while no other waits. */
 #define SLICE_ALONE_NS 20000000ull
 /*
- * Slices out of turn. The first is for a thread that has waited longer than config.patience_ns, frozen or not: with the switches
+ * Slices out of turn. The first is for a thread that has waited longer than patience_ns, frozen or not: with the switches
  * to it and away again less than 1 ms in 40 s. The second is for a thread that is frozen in a system call.
  */
 #define SLICE_OVERDUE_NS 20000ull
 #define SLICE_URGENT_NS 250000ull
-/* Such slices, with the switches to them, take one part in so many of a CPU that others want. */
-#define OVERDUE_PART 100
-#define URGENT_PART 30
-/* The same once the oldest has waited for 4 x config.patience_ns; the kernel's watchdog waits for 6 x config.patience_ns. */
-#define LATE_PART 5
+/* After such a slice a CPU that others want is theirs for so many times as long. */
+#define OVERDUE_PAUSE 100
+#define URGENT_PAUSE 30
+/*
+ * The same once the oldest has waited for 4 x tombola_config.patience_ns. From 5 x patience_ns on, pauses and slices are
+ * SLICE_MIN_NS. The kernel's watchdog waits for 6 x patience_ns.
+ */
+#define LATE_PAUSE 5
 /* Clients frozen in system calls that get such slices: in all, of one user, and for how much CPU time of a thread. */
 #define NR_URGENT 512
 #define NR_URGENT_OF_USER 32
@@ -204,6 +207,7 @@ struct cpu {
 	u64 turn_end_ns; /* when the last of these ended, */
 	u64 turn_took_ns; /* how long it took, */
 	u32 urgent;     /* and whether its leaf was an urgent one */
+	u32 hurry;      /* a leaf has waited for so long that all slices are the shortest */
 } __attribute__((aligned(64)));
 
 struct cpu cpus[NR_CPUS];
