@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * Slices out of turn: for leaves that have waited too long, and for frozen threads that may hold a lock of the kernel's. Everything
- * here runs under the queue's lock.
+ * Slices out of turn: for leaves that have waited too long, and for frozen threads that may hold a kernel lock. All of this is done
+ * under the queue's lock.
  */
 #pragma once
 #include "state.h"
