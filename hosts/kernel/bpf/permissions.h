@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * What the caller of a private system call may do. The caller's own credentials decide, as the kernel holds them; nothing that the
- * caller passes in does.
+ * What the caller of a private system call may do. The caller's own credentials decide, as the kernel holds them; nothing that
+ * the caller passes in does.
  */
 #pragma once
 #include "moves.h"

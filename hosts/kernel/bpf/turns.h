@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * Slices out of turn: for leaves that have waited too long, and for frozen threads that may hold a kernel lock. All of this is done
- * under the queue's lock.
+ * Slices out of turn: for leaves that have waited too long, and for frozen threads that may hold a kernel lock. All of this is
+ * done under the lock of the queue.
  */
 #pragma once
 #include "state.h"
@@ -72,9 +72,9 @@ static __noinline u32 next_urgent(struct run_queue *rq, u64 mask)
 }
 
 /*
- * The leaf that gets the CPU out of turn. After such a slice a pause follows on a CPU that others want, so all such leaves together
- * get a small part of it, however many of them a user makes. The pause is shorter when it becomes late for the oldest. At last the
- * pauses, and all slices, are the shortest, also after a leaf whose system call could not be preempted.
+ * The leaf that gets the CPU out of turn. After such a slice a pause follows on a CPU that others want, so all such leaves
+ * together get a small part of it, however many of them a user makes. The pause is shorter when it becomes late for the oldest. At
+ * last the pauses, and all slices, are the shortest, also after a leaf whose system call could not be preempted.
  */
 static __noinline u64 out_of_turn(struct run_queue *rq, struct cpu *c, u64 now, u64 mask, bool wanted)
 {
