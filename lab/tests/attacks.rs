@@ -267,14 +267,19 @@ fn kernel(attacks: &mut Attacks, cpus: f64) {
     attacks.not_later("freeze-callers", 100_000.0);
 }
 
-fn on_one_cpu(kernel_version: Kernel) {
-    let sets = "payment identities limits processes namespaces names many_uids frozen calls kernel places_of_names restart";
+fn users_on_one_cpu(kernel_version: Kernel) {
+    let sets = "payment identities limits processes namespaces places_of_names restart";
     let mut attacks = Attacks::run(kernel_version, 1, sets);
     payment(&mut attacks, 1.0);
     identities(&mut attacks);
     limits(&mut attacks);
     limited_processes(&mut attacks);
     namespaces(&mut attacks);
+    attacks.conclude();
+}
+
+fn crowds_on_one_cpu(kernel_version: Kernel) {
+    let mut attacks = Attacks::run(kernel_version, 1, "names many_uids frozen calls kernel");
     many_uids(&mut attacks);
     frozen(&mut attacks);
     calls(&mut attacks);
@@ -284,14 +289,21 @@ fn on_one_cpu(kernel_version: Kernel) {
 
 #[test]
 #[ignore = "boots a virtual machine: make test"]
-fn one_cpu() {
-    on_one_cpu(Kernel::Newest);
+fn one_cpu_and_other_users() {
+    users_on_one_cpu(Kernel::Newest);
+}
+
+#[test]
+#[ignore = "boots a virtual machine: make test"]
+fn one_cpu_and_crowds() {
+    crowds_on_one_cpu(Kernel::Newest);
 }
 
 #[test]
 #[ignore = "boots a virtual machine: make robust"]
 fn at_length_on_the_oldest_kernel() {
-    on_one_cpu(Kernel::Oldest);
+    users_on_one_cpu(Kernel::Oldest);
+    crowds_on_one_cpu(Kernel::Oldest);
 }
 
 #[test]

@@ -44,7 +44,7 @@
 /* The most currencies that one pick passes over (economy.h, tb_pick). A power of two. */
 #define TB_PASSED_MAX 8
 
-/* Up to this much of a child's service, ns, is charged in full to its parent at the child's exit (arith.h, tb_returned_ns). */
+/* Up to this much of an exiting client's service, ns, is charged in full to its heir (arith.h, tb_returned_ns). */
 #define TB_YOUNG_NS 50000000ull
 
 _Static_assert((TB_CLIENTS & (TB_CLIENTS - 1)) == 0, "client indices are masked");

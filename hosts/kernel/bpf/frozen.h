@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-/* The timer for frozen threads. */
+/* The timer for frozen threads, which also removes users without clients. */
 #pragma once
 #include "users.h"
 
@@ -8,10 +8,10 @@ struct frozen_timer {
 };
 
 /*
- * A frozen thread gets the shortest slice each config.patience_ns. Otherwise the kernel's watchdog would call it a stall, and a
- * lock of the kernel's that it holds would never be released. An idle CPU does not call dispatch, so the timer kicks it. The
- * timer always runs: if a freeze started it, a user that freezes again and again would keep it from ever firing. It also removes
- * users without clients.
+ * A frozen thread gets the shortest slice each patience_ns. Otherwise the kernel's watchdog would call it a stall, and a lock of
+ * the kernel's that it holds would never be released. An idle CPU does not call dispatch, so the timer kicks it. The timer always
+ * runs: if a freeze started it, a user that freezes again and again would keep it from ever firing. It also removes users without
+ * clients.
  */
 static int frozen_timer_fired(void *map, u32 *key, struct frozen_timer *value)
 {

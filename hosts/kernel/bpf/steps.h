@@ -56,10 +56,10 @@ static __noinline u32 pays_for(struct tb_queue *q, u32 leaf)
 }
 
 /*
- * Under the lock: charge a leaf and its currencies for the time that it used, undo what its pick had charged in advance, and
- * charge its next run in advance. Only the CPU that has the leaf uses these fields of task and client_state: the leaf runs there,
- * or that CPU has just withdrawn it. Time that was charged before it was counted (step_settle_running) is deducted. What a frozen
- * leaf uses is also charged to the currency that it comes from.
+ * Under the lock: charge a leaf and its currencies for the time that it used, undo what it had been charged in advance, and
+ * charge its next run in advance. One CPU at a time does so for a leaf: the leaf runs there, that CPU has just withdrawn it, or
+ * its thread leaves. Time that was charged before it was counted is deducted (uncounted_ns, which any CPU may add to:
+ * step_settle_running). What a frozen leaf uses is also charged to the currency that it comes from.
  */
 static __always_inline void charge(struct tb_queue *q, u32 leaf, u64 next_ns, u32 seed)
 {
@@ -112,8 +112,9 @@ static __always_inline void settle_bill(u32 queue, u32 leaf, u64 next_ns)
 }
 
 /*
- * The leaf that gets a CPU, among those that may run on `mask`. It is `held` (or TB_NONE), which has the CPU, is settled first
- * and could go on; or the best waiting leaf, which is then withdrawn. TB_NONE if none may run there.
+ * The leaf that gets a CPU, among those that may run on `mask`: `held`, which has the CPU and could go on, and is settled first
+ * (TB_NONE: there is none); or the best waiting leaf; or a leaf out of turn, with DRAW_OVERDUE or DRAW_URGENT in the upper half.
+ * A waiting leaf is then withdrawn. TB_NONE if none may run there.
  */
 __noinline u64 step_draw(u32 cpu, u32 held, u64 now, u64 mask)
 {
@@ -149,8 +150,8 @@ __noinline u64 step_draw(u32 cpu, u32 held, u64 now, u64 mask)
 }
 
 /*
- * With the number of the CPU on which a thread begins to wait: it woke up there; the thread that runs there woke it; and that
- * thread said that it is about to sleep.
+ * Flags beside the number of the CPU on which a thread becomes runnable. WOKEN: it woke up. WOKEN_HERE: that CPU woke it, outside
+ * hard interrupts (in_task), so the thread that runs there counts as its waker. WOKEN_SYNC: the waker is about to sleep.
  */
 #define WOKEN (1 << 28)
 #define WOKEN_HERE (1 << 29)
@@ -202,8 +203,9 @@ static __always_inline u32 is_best(struct tb_queue *q, u32 leaf, u64 mask, u64 n
 /*
  * A waker mostly sleeps soon. So a thread that would be drawn then goes to the local DSQ at once, and the kernel need not call
  * dispatch. If the waker waits again before that thread runs, or another waking thread preempts, the thread is compared with the
- * waiting ones when it begins (step_stays). One thread at a time. Where other CPUs may be free first, it must preempt, or its
- * waker must be about to sleep. Where the waker's slice cannot be cut but by preemption (tick_slices), it must preempt.
+ * waiting ones when it begins (step_stays). One thread at a time. With several CPUs another one may be free first, so only a
+ * thread that preempts goes there, or one whose waker is about to sleep. With tick_slices, only a thread that preempts goes
+ * there: the waker's slice cannot be shortened.
  */
 static __always_inline u32 is_next(struct tb_queue *q, u32 leaf, s32 cpu, u64 now, u32 verdict)
 {

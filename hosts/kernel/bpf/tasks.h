@@ -18,7 +18,7 @@ static __always_inline u32 uid_of(struct task_struct *p)
 	return cred ? cred->uid.val : 0;
 }
 
-/* An empty process that is to replace `leaf` in its currency (take_place). 0: no slot is left. */
+/* An empty process that is to replace `leaf` in its currency; a client of TB_FROZEN until take_place. 0: no slot is left. */
 __noinline u64 step_new_process(u32 leaf, u32 tgid)
 {
 	struct run_queue *rq = queue_of(0);

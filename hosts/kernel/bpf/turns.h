@@ -74,7 +74,7 @@ static __noinline u32 next_urgent(struct run_queue *rq, u64 mask)
 /*
  * The leaf that gets the CPU out of turn. After such a slice a pause follows on a CPU that others want, so all such leaves
  * together get a small part of it, however many of them a user makes. The pause is shorter when it becomes late for the oldest.
- * At last the pauses, and all slices, are the shortest, also after a leaf whose system call could not be preempted.
+ * At last the pauses, and all slices in turn, are the shortest, also after a leaf whose system call could not be preempted.
  */
 static __noinline u64 out_of_turn(struct run_queue *rq, struct cpu *c, u64 now, u64 mask, bool wanted)
 {

@@ -82,7 +82,7 @@ pub struct Move {
 
 /// Remove a currency; its clients move to its parent
 ///
-/// The clients keep their tickets.
+/// The clients keep their tickets. Processes of other users move to their own users' currencies.
 #[derive(clap::Args)]
 #[command(after_help = EXIT_STATUS)]
 pub struct Retire {
