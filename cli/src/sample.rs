@@ -1,17 +1,17 @@
-//! A sample of the economy's tree.
+//! The tree of the economy at a moment.
 
 use std::collections::HashMap;
 use tombola_kernel::abi::{Node, kind};
 
-/// The part of the tree that contains a node.
+/// Who pays for a node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Under {
-    /// Base itself.
+    /// Nobody: base itself.
     Base,
-    /// Best effort: the node is a user, or in a user's currency.
+    /// A user, or it is one.
     BestEffort,
     Reservation,
-    /// The frozen root: the node is frozen, or a user or currency that contains it.
+    /// Nobody: it, or the user or currency that it is in, is frozen.
     Frozen,
 }
 
@@ -23,7 +23,7 @@ pub fn is_process(node: &Node, parent_kind: Option<u32>) -> bool {
     }
 }
 
-/// The nodes that hold the processes' tickets, each with the part of the tree that contains it.
+/// The processes of a tree, the nodes with their tickets, and who pays for them.
 pub fn processes(nodes: &[Node]) -> Vec<(Node, Under)> {
     let sample = Sample::new(nodes);
     (0..sample.nodes.len())
@@ -32,7 +32,7 @@ pub fn processes(nodes: &[Node]) -> Vec<(Node, Under)> {
         .collect()
 }
 
-/// A sample of the tree, parents before their children.
+/// A tree at a moment, parents before their children.
 pub struct Sample {
     pub nodes: Vec<Node>,
     pub parent: Vec<Option<usize>>,
@@ -40,7 +40,7 @@ pub struct Sample {
 }
 
 impl Sample {
-    // Leaves out nodes whose parent is missing, because it was made or freed while the tree was read.
+    // Nodes of which the parent was not seen (it came or went meanwhile) are left out.
     pub fn new(nodes: &[Node]) -> Self {
         let mut children: HashMap<u32, Vec<Node>> = HashMap::new();
         for node in nodes {
@@ -106,7 +106,7 @@ pub(crate) mod tests {
         nodes
     }
 
-    /// The roots, best effort and a single user, without processes.
+    /// Base and alone in it a user, without processes.
     pub fn users() -> Vec<Node> {
         vec![
             node(1, 0, kind::BASE, 1),

@@ -1,4 +1,4 @@
-//! The benchmarks on a real kernel, each once and small: they run, and their results are plausible.
+//! The benchmarks on a real kernel, each once and small: that they run, and that what they say can be true.
 
 use tombola_lab::bench::boot::own_programs;
 use tombola_lab::bench::cases::CASES;

@@ -1,4 +1,4 @@
-//! Private calls, repeated without end.
+//! Private calls without end.
 
 use crate::setup::{Never, ready};
 use clap::ValueEnum;
@@ -16,7 +16,7 @@ pub fn raise_base(args: &RaiseBase) -> Never {
     let client = Client::open()?;
     ready();
     loop {
-        // A refusal is expected.
+        // The refusal is what is expected.
         let _ = client.set_base_tickets(Uid::current().as_raw(), args.tickets);
     }
 }
@@ -44,7 +44,7 @@ pub fn call(args: &Call) -> Never {
     let inner = client.make_currency(uid, &format!("inner-{own}"), 100, None)?;
     ready();
     loop {
-        // Other processes change currencies at the same time: a call that failed for that is made again.
+        // Others change currencies at the same time: a call that gave up is made again.
         match args.what {
             What::Tree => drop(client.tree()?),
             What::Move => {

@@ -1,9 +1,9 @@
-//! The daemon's work beside the scheduler: it applies the rules of /etc/tombola.toml, keeps base tickets over restarts, and makes
-//! reservations for programs and units.
+//! What the daemon keeps: the rules of /etc/tombola.toml applied, base tickets over restarts, reservations for programs and
+//! units.
 //!
-//! The scheduler runs without this work; only the start and `tombola reload` wait for it. The daemon looks at the tree when the
-//! kernel reports new users or changed base tickets. While the rules reserve for programs or units, it looks each second, for the
-//! kernel does not report their processes. Looks that take long come less often: they take at most a hundredth of a CPU.
+//! The scheduler itself needs none of this, and nobody waits for it. It looks when it is told that base tickets have changed;
+//! and each second, if something is reserved for programs or units, as it is not told who they are. More seldom where a look
+//! takes long: at most a hundredth of a CPU.
 
 mod base;
 mod reservation_finder;
@@ -22,15 +22,15 @@ use tombola_kernel::abi::{Node, kind};
 use tombola_kernel::calls::{Client, Grant};
 use tombola_kernel::{Error, Result};
 
-/// The base tickets last set by lsetbase.
+/// What lsetbase said last.
 pub const SAVED: &str = "/var/lib/tombola/base-tickets";
 
 const LOOK_EVERY: Duration = Duration::from_secs(1);
-/// Looks take at most one part in so many of a CPU.
+/// A look takes no more than one part in so many.
 const COST: u32 = 100;
 
-/// At most so many users are set before the scheduler has seen them; a group may have more members than there are slots. The
-/// others are set at the first look after they have appeared.
+/// Of users who are named but were not seen yet, so many are set in advance; a group may have more members than there is room
+/// for. The others get theirs at the first look after they have come.
 const IN_ADVANCE: usize = 1024;
 
 pub struct Keeper {
@@ -40,12 +40,12 @@ pub struct Keeper {
     reservations: Reservations,
     seen: BTreeSet<u32>,
     next: Instant,
-    /// The last look failed.
+    /// The last look was in vain.
     again: bool,
 }
 
 impl Keeper {
-    /// Applies the rules and the saved base tickets.
+    /// Applies the rules, and what was saved.
     pub fn start(rules: Rules) -> Result<Self> {
         let mut keeper = Self {
             client: Client::open()?,
@@ -68,7 +68,7 @@ impl Keeper {
         Ok(keeper)
     }
 
-    /// Replaces the rules. If the new floor is refused, the former rules hold.
+    /// Other rules hold from now on. If they cannot be applied the former hold.
     pub fn reload(&mut self, rules: Rules) -> Result<()> {
         if let Err(error) = self.change_floor(&rules) {
             self.reservations.apply(&self.client, &self.rules.reserve);
@@ -83,13 +83,13 @@ impl Keeper {
         Ok(())
     }
 
-    /// The time until the next look; None: no look before something has changed.
+    /// In which time to look. Nothing: not before something has changed.
     pub fn rest(&self, has_changed: bool) -> Option<Duration> {
         let rest = self.next.saturating_duration_since(Instant::now());
         (has_changed || self.again || self.reservations.follow(&self.rules.reserve)).then_some(rest)
     }
 
-    /// Looks at the tree and handles what has changed. Does nothing if the scheduler has ended.
+    /// What has changed meanwhile. If the scheduler has ended there is nothing to look at.
     pub fn look(&mut self) {
         let began = Instant::now();
         self.again = match self.try_look() {
@@ -122,7 +122,7 @@ impl Keeper {
         Ok(())
     }
 
-    // Reservations are ended or reduced first only if the new floor does not fit beside them.
+    // Room is made only where it is needed: what is reserved stays reserved otherwise.
     fn change_floor(&mut self, rules: &Rules) -> Result<()> {
         match self.client.set_floor(rules.floor.hundredths()) {
             Err(Error::Floor { .. }) => {
@@ -140,7 +140,7 @@ impl Keeper {
         self.client.set_default_base_tickets(rules.default)
     }
 
-    // A user's node has the user's base tickets, except root's node, whose tickets rise with those of other users.
+    // What a user node has is right for all but root, whose tickets rise with those of others.
     fn base(&self, nodes: &[Node]) -> Result<Base> {
         let frozen_root = nodes.iter().find(|node| node.kind == kind::FROZEN);
         nodes

@@ -1,4 +1,4 @@
-//! The state that the parsers of all sections share.
+//! What all parts of the reading share.
 
 use super::accounts::Accounts;
 use super::faults::Fault;
@@ -10,7 +10,7 @@ pub(super) struct Reader<'a> {
 }
 
 impl Reader<'_> {
-    /// Records a fault, so that reading can continue.
+    /// A fault is noted, and the reading goes on.
     pub fn keep<T>(&mut self, found: Result<T, Fault>) -> Option<T> {
         found.map_err(|fault| self.faults.push(fault)).ok()
     }

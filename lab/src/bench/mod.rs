@@ -12,7 +12,7 @@ pub mod scheduler;
 pub mod shares;
 pub mod windows;
 
-/// How a scheduler is given the weights.
+/// How shares are made known to a scheduler.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 pub enum By {
     /// nice for a process; for groups, if there are several, control groups with cpu.weight

@@ -1,4 +1,4 @@
-//! `tombola config`: checks the rules.
+//! `tombola config`: the rules that are to hold.
 
 use crate::amounts::told;
 use crate::names::Names;
@@ -7,19 +7,18 @@ use crate::{table, warn};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-/// Check a rules file and print its meaning
+/// What the rules in a file are, or all that is wrong with it
 ///
-/// If the file has errors, it prints all of them, each with its line and column. It does not contact a running scheduler, and
-/// changes nothing.
+/// Nothing is changed: it neither asks nor tells a scheduler that runs.
 #[derive(clap::Args)]
 #[command(after_help = concat!(
-    "A file with all parts:\n\n",
+    "Everything that a file can say:\n\n",
     include_str!("../../rules/example.toml"),
-    "\nExit status: 0 no errors, or /etc/tombola.toml does not exist; 1 errors, or FILE does not exist; \
-     2 usage error."
+    "\nExit status: 0 it is right, or there is no /etc/tombola.toml; 1 it is wrong, or there is no such FILE; \
+     2 wrongly called."
 ))]
 pub struct Check {
-    /// The rules file; by default /etc/tombola.toml
+    /// The rules; /etc/tombola.toml if not said
     #[arg(value_name = "FILE")]
     file: Option<PathBuf>,
 }
@@ -38,7 +37,7 @@ pub fn check(args: &Check) -> Result<ExitCode, String> {
             text(&Explained::default())
         ),
         Err(faults) => {
-            // Without our name before them: editors look for FILE:LINE:COLUMN: at the beginning of a line.
+            // Without our name before them: FILE:LINE:COLUMN: at the beginning of a line is what editors look for.
             eprintln!("{faults}");
             return Err(faults.summary());
         }
@@ -53,7 +52,7 @@ fn text(explained: &Explained) -> String {
         groups(&explained.groups),
         reservations(&explained.rules.reserve),
     ];
-    // A table without rows is not shown.
+    // A heading alone is not shown.
     let tables = tables.iter().filter(|rows| rows.len() > 1);
     let tables: Vec<String> = tables.map(|rows| table::format(rows)).collect();
     tables.join("\n")

@@ -1,8 +1,8 @@
-//! What the daemon publishes in /run/tombola: the rules file that it reads, and its answer to the last reload.
+//! What the daemon lets others know, in /run/tombola: by which file of rules it goes, and what it answered to the last reload.
 //!
 //! ```text
-//!   /run/tombola/rules     a symbolic link to the file, which may not exist
-//!   /run/tombola/answer    empty if the rules hold, else the errors
+//!   /run/tombola/rules     a link to the file, which need not be there
+//!   /run/tombola/answer    empty: the rules hold; or what is wrong with them
 //! ```
 
 use crate::files;
@@ -13,11 +13,11 @@ use std::os::unix::fs::{MetadataExt, symlink};
 use std::path::{Path, PathBuf};
 use tombola_kernel::abi::RUN_DIR;
 
-fn path_of(name: &str) -> PathBuf {
+fn place(name: &str) -> PathBuf {
     Path::new(RUN_DIR).join(name)
 }
 
-/// The published files; dropping this removes them.
+/// As long as this lives.
 pub struct Published {
     rules: PathBuf,
     answer: PathBuf,
@@ -26,10 +26,10 @@ pub struct Published {
 impl Published {
     pub fn new(file: &Path) -> Self {
         let published = Self {
-            rules: path_of("rules"),
-            answer: path_of("answer"),
+            rules: place("rules"),
+            answer: place("answer"),
         };
-        let _ = fs::remove_file(&published.rules); // of a daemon that was killed
+        let _ = fs::remove_file(&published.rules); // of one that was killed
         if let Err(error) = symlink(file, &published.rules) {
             warn(&format!(
                 "cannot make {}: {error}",
@@ -53,21 +53,19 @@ impl Drop for Published {
     }
 }
 
-/// The rules file of the running daemon.
+/// The rules of the scheduler that runs.
 pub fn rules_file() -> Option<RulesFile> {
-    fs::read_link(path_of("rules"))
-        .ok()
-        .map(RulesFile::of_daemon)
+    fs::read_link(place("rules")).ok().map(RulesFile::of_daemon)
 }
 
 pub struct Answer {
-    /// Differs from answer to answer.
+    /// Another one has another.
     pub stamp: Option<(u64, i64, i64)>,
     pub text: String,
 }
 
 pub fn answered() -> Answer {
-    let path = path_of("answer");
+    let path = place("answer");
     Answer {
         stamp: fs::metadata(&path)
             .ok()

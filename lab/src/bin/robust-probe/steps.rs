@@ -1,13 +1,13 @@
-//! Steps that processes take, and whether each process goes on.
+//! Processes that take steps, and whether each goes on.
 
 use std::io;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 use tombola_lab::bench::guest::shared_counters;
 
-/// The drivers' real-time priority: no fault of the scheduler delays them.
+/// Of the drivers: no fault of the scheduler holds them up.
 pub const PRIORITY: i32 = 60;
-/// A process that takes no step for so long is lost. The host may be busy.
+/// Who takes no step for so long is lost. The host may be busy.
 const PATIENCE: Duration = Duration::from_secs(120);
 
 /// Steps of processes, counted in memory that they share.
@@ -25,8 +25,8 @@ impl Steps {
             .collect()
     }
 
-    /// Waits until every process has taken a step more than `before`; calls `check` meanwhile.
-    pub fn await_progress(
+    /// Waits until everybody has taken a step more than `before`; `check` meanwhile.
+    pub fn everybody_gets_on(
         &self,
         before: &[u64],
         check: impl Fn() -> io::Result<()>,

@@ -1,4 +1,4 @@
-//! The effect of a cache.
+//! A cache.
 
 use super::load::Load;
 use super::program::plainly;
@@ -17,13 +17,14 @@ pub const CACHE: Experiment = Experiment {
     run: cache,
 };
 
-/// Percent of repeated requests, and the published averages of three runs, in million.
+/// The published averages of three runs, in million,
+/// with as many percent of repeated requests.
 const PUBLISHED_SEQUENTIAL_CACHE: [(u32, f64); 2] = [(20, 71.737_275), (50, 41.742_737)];
 const PUBLISHED_THREADS_CACHE: [(u32, f64); 2] = [(20, 17.973_597), (50, 4.901_121)];
-/// The bar for our score by the sequential one, in parts of the same ratio of theirs.
+/// Of the sequential server's score.
 const PART_OF_THEIRS_MAX: f64 = 0.1;
 
-/// A server with a cache: its name, its options, and its published scores.
+/// One with a cache: its name, its options, and what was published of it.
 type Variant = (&'static str, String, Option<[(u32, f64); 2]>);
 
 fn cache(bench: &Bench) -> Result<Vec<Row>> {
@@ -64,8 +65,7 @@ fn cache(bench: &Bench) -> Result<Vec<Row>> {
     Ok(rows)
 }
 
-/// In their server a request waited for its turn before the cache was searched. Ours searches at once, and requests join work
-/// in progress.
+/// Theirs was looked at, ours is joined by whoever asks for what is being worked on.
 fn simulated(load: &Load) -> Result<Vec<Row>> {
     let mut rows = Vec::new();
     for (cache, how) in [("turn", "looked up in turn"), ("join", "joined")] {

@@ -1,4 +1,4 @@
-//! The number of threads.
+//! How many threads.
 
 use super::load::Load;
 use super::program::{cores, plainly};
