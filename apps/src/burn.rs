@@ -18,18 +18,18 @@ struct Args {
     /// Threads that burn
     #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=10_000))]
     threads: u32,
-    /// Processes that do this, forked from one
+    /// Processes that burn, forked from one
     #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=10_000))]
     processes: u32,
-    /// Give the CPU away after every unit of work, as a badly written program does
+    /// Yield the CPU after every unit of work, as a badly written program does
     #[arg(long)]
     yielding: bool,
-    /// Be executed again by a second thread first: the first one ends, and the second takes over its number
+    /// First execute this program again from a second thread: the first one ends, and the second takes over its number
     #[arg(long)]
     succeed: bool,
 }
 
-/// Nobody begins before all are there: they would compete with the one who forks.
+/// Forks the other processes. None begins before all are there, since it would compete with the process that forks.
 fn fork_all(children: u32) -> Result<()> {
     let (mut all_are_there, parent_end) = pipe()?;
     for _ in 0..children {
@@ -42,7 +42,7 @@ fn fork_all(children: u32) -> Result<()> {
     Ok(())
 }
 
-/// Does not come back.
+/// Does not return.
 fn succeed() {
     let again = thread::spawn(|| {
         let own = std::env::args_os();

@@ -1,4 +1,4 @@
-//! A program bound by its disk: writes more than fits into memory and reads it back, so that the data does move.
+//! A disk-bound program: writes more than fits into memory and reads it back, so that the data does go to the disk.
 
 use anyhow::{Context, Result, bail};
 use clap::Parser;
@@ -13,9 +13,9 @@ const BLOCK_BYTES: usize = 64 << 10;
 #[derive(Parser)]
 #[command(version)]
 struct Args {
-    /// A file, or a disk: what is on it is lost
+    /// A file or a disk; its contents are lost
     path: PathBuf,
-    /// How much to write and read each time; more than the memory, lest it stay there
+    /// MiB to write and read each time; more than the memory, or the data stays there
     #[arg(long, value_parser = clap::value_parser!(u32).range(1..))]
     mib: u32,
     /// Exit after this many times, and print the CPU time used in seconds; 0: never

@@ -42,9 +42,9 @@ fn frames(mut film: &[u8]) -> Vec<&[u8]> {
 const END: u8 = 0xd9;
 const SCAN: u8 = 0xda;
 
-/// Length of the frame that the film begins with. A frame is a row of segments, each 0xff, its kind, and but for the first
-/// and the last its length. After a scan's header comes data without a length, in which 0xff is followed by 0, or by a mark
-/// to go on at after a damage; by anything else where the next segment begins.
+/// Length of the frame that the film begins with. A frame is a row of segments, each of 0xff, its kind and, but for the first
+/// and the last, its length. A scan's header is followed by data without a length. In it 0xff is followed by 0 or by a restart
+/// marker; with anything else the next segment begins.
 fn frame_bytes(film: &[u8]) -> usize {
     let mut at = 2;
     while film[at + 1] != END {
@@ -86,7 +86,7 @@ mod tests {
         assert!(film.decode(3).unwrap() == film.decode(again + 3).unwrap());
     }
 
-    /// What build.rs made without optimization and this test with it is the same, to the byte.
+    /// build.rs makes the film without optimization, this test with it: the bytes are the same.
     #[test]
     fn the_film_is_made_the_same_again() {
         assert!(pictures::film() == FILM);

@@ -4,9 +4,9 @@ use anyhow::{Context, Result};
 ///
 /// # Errors
 ///
-/// The system's: too many processes, or no memory.
+/// The errors of fork(2): too many processes, or no memory.
 pub fn fork() -> Result<bool> {
-    // SAFETY: the program has one thread, so the child may do what it likes.
+    // SAFETY: the program has one thread, so the child may call anything.
     match unsafe { libc::fork() } {
         -1 => Err(std::io::Error::last_os_error())
             .context("cannot fork: too many processes? Stop some"),

@@ -9,7 +9,7 @@ use tombola_apps::{fork, work_for};
 #[derive(Parser)]
 #[command(version)]
 struct Args {
-    /// How
+    /// How to fork
     #[arg(value_enum)]
     way: Way,
     /// CPU time that each child uses, in microseconds
@@ -24,7 +24,7 @@ struct Args {
 enum Way {
     /// Fork some children, wait for all of them, and again
     Batches,
-    /// Work, fork, and exit: the child goes on
+    /// Work, fork and exit; the child does the same
     Chain,
 }
 

@@ -1,5 +1,5 @@
-//! What the programs of the experiments share: work that is measured in CPU time, clocks, children, a count that others read,
-//! and an end that is asked for.
+//! What the programs of the experiments share: work that is measured in CPU time, clocks, fork, a count that other processes
+//! read, and an end at a signal.
 
 mod fork;
 mod progress;
@@ -47,7 +47,7 @@ pub fn sleep_until(time: Duration) {
         tv_nsec: time.subsec_nanos().into(),
     };
     let (clock, absolute) = (libc::CLOCK_MONOTONIC, libc::TIMER_ABSTIME);
-    // SAFETY: it reads one timespec, and null says that what is left of the time is not wanted.
+    // SAFETY: it reads one timespec; null means that the remaining time is not wanted.
     let failed =
         unsafe { libc::clock_nanosleep(clock, absolute, &raw const until, std::ptr::null_mut()) };
     assert!(
@@ -56,7 +56,7 @@ pub fn sleep_until(time: Duration) {
     );
 }
 
-/// One unit of work: arithmetic that the compiler can neither skip nor foresee.
+/// One unit of work: arithmetic that the compiler can neither omit nor compute in advance.
 pub fn work_unit(seed: u64) -> u64 {
     (0..20_000u64).fold(seed, |sum, i| {
         std::hint::black_box(sum.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(i))

@@ -1,15 +1,15 @@
-//! Processes that send each other messages, each sender to every receiver in turn: what servers and pipelines do, and hackbench.
+//! Processes that send messages to others, each sender to every receiver in turn, as servers, pipelines and hackbench do.
 
 use anyhow::{Context, Result, bail};
 use clap::Parser;
 use std::io::{PipeReader, PipeWriter, Read, Write, pipe};
 use tombola_apps::fork;
 
-/// Send messages from so many processes to as many others, each by a pipe of its own
+/// Send messages from some processes to as many others; each receiver has its own pipe
 #[derive(Parser)]
 #[command(version)]
 struct Args {
-    /// Senders, and receivers
+    /// Number of senders, and of receivers
     #[arg(long, default_value_t = 10, value_parser = clap::value_parser!(u32).range(1..=100))]
     each: u32,
     /// Messages that each sender sends to each receiver; 0: without end
@@ -30,7 +30,7 @@ fn send(mut to: Vec<PipeWriter>, rounds: u64) -> Result<()> {
     Ok(())
 }
 
-/// Until all senders are done.
+/// Reads until all senders are done.
 fn receive(mut from: PipeReader) -> Result<()> {
     let mut message = MESSAGE;
     while from.read(&mut message).context("cannot read a pipe")? > 0 {}
@@ -51,7 +51,7 @@ fn main() -> Result<()> {
     for _ in 0..args.each {
         let (reader, writer) = pipe().context("cannot make a pipe")?;
         to.push(writer);
-        // A receiver that held a writing end would wait for itself.
+        // A receiver that held a write end would never see the end of its pipe.
         in_child(|| {
             to.clear();
             receive(reader)

@@ -27,7 +27,7 @@ struct Args {
     /// Exit after this many trials; 0: never
     #[arg(long, default_value_t = 0)]
     trials: u64,
-    /// Another seed: other trials. The same: the same trials
+    /// The same seed gives the same trials
     #[arg(long, default_value_t = 1)]
     seed: u64,
     /// Trials between two settings of the tickets, at least 1
@@ -40,7 +40,7 @@ struct Args {
     // ms and after 7 minutes, and in between are tens to thousands of tickets, so rounding matters little.
     #[arg(long, default_value_t = 1e10, value_parser = scale)]
     scale: f64,
-    /// Leave the tickets alone, to compare; needs no Tombola
+    /// Set no tickets, for comparison; works without Tombola
     #[arg(long)]
     no_tickets: bool,
     /// While it runs, keep the number of trials in this file: 8 bytes, little endian
@@ -89,7 +89,7 @@ impl Integral {
         self.trials += trials;
     }
 
-    /// As if one trial more had been inside and one outside: never 0 or 1, of which the error would be infinite or none.
+    /// Counts one more trial inside and one outside: so it is never 0 or 1, whose error would be infinite or 0.
     fn area(&self) -> f64 {
         (self.inside + 1) as f64 / (self.trials + 2) as f64
     }
@@ -101,8 +101,8 @@ impl Integral {
     }
 }
 
-/// Coordinates are the two halves of the number, in units of 2^-32. Inside, their squares add up to less than 1, that is 2^64:
-/// they do not overflow.
+/// Coordinates are the two halves of the number, in units of 2^-32. A point is inside if the sum of their squares is less than 1,
+/// that is 2^64: if it does not overflow.
 fn is_inside(point: u64) -> bool {
     let (x, y) = (point >> 32, point & u64::from(u32::MAX));
     (x * x).checked_add(y * y).is_some()
@@ -113,12 +113,12 @@ fn tickets(scale: f64, error_squared: f64) -> u32 {
     wanted.clamp(TICKETS_MIN.into(), TICKETS_MAX.into()) as u32
 }
 
-/// Who sets the tickets, if anybody.
+/// The connection to the scheduler; none with --no-tickets.
 fn connect(args: &Args) -> Result<Option<Client>> {
     if args.no_tickets {
         return Ok(None);
     }
-    let client = Client::open().map_err(|error| anyhow!("{error}; --no-tickets does without"))?;
+    let client = Client::open().map_err(|error| anyhow!("{error}; or use --no-tickets"))?;
     Ok(Some(client))
 }
 

@@ -1,4 +1,4 @@
-//! A program that works and naps, as interactive ones do, and says how late it got the CPU.
+//! A program that works and naps, as interactive ones do, and reports how late it got the CPU.
 
 use clap::Parser;
 use std::thread;
@@ -21,7 +21,7 @@ struct Args {
     /// Exit after this many naps and print, for each, how many microseconds after its end the work began; 0: never
     #[arg(long, default_value_t = 0)]
     naps: u64,
-    /// Work until just before each tick of so many microseconds instead, and nap over it: who looks at the tick sees nobody
+    /// Instead, work until just before each tick of so many microseconds, and nap over it: no tick finds the program running
     #[arg(long, conflicts_with = "naps")]
     tick_us: Option<u64>,
 }

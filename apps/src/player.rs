@@ -7,7 +7,7 @@
 //!                                  show 0                       show 1, decode 2 at once
 //! ```
 //!
-//! A frame is decoded when the one before has been shown, so there is one period for it, and what takes longer is late.
+//! A frame is decoded when the one before has been shown, so it has one period; a frame that takes longer is late.
 //! No frame is left out: a late player decodes without pause until it has caught up, if ever.
 
 mod film;
@@ -21,12 +21,12 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 use tombola_apps::{Progress, is_stopped, monotonic, sleep_until, stop_on_request};
 
-/// Decode a film, frame by frame, and say how many frames a second were shown and how late
+/// Decode a film, frame by frame, and print how many frames a second were shown and how late
 ///
-/// The film (Motion JPEG, 128x96, 90 frames) is shown again and again, to nobody: only decoding it costs CPU time. Frame k,
-/// from 0, is due (k + 1) / fps seconds after the start; it is shown then, or as soon as it is decoded if that is later. Its
-/// lateness is the difference, in microseconds, 0 if it is in time. A late player leaves no frame out. What it did is printed
-/// at the end, which is after --frames, or when SIGTERM or SIGINT comes.
+/// The film (Motion JPEG, 128x96, 90 frames) is repeated and not displayed: only decoding it costs CPU time. Frame k, from 0,
+/// is due (k + 1) / fps seconds after the start; it is shown then, or as soon as it is decoded if that is later. Its lateness
+/// is the difference, in microseconds, 0 if it is in time. A late player leaves no frame out. The result is printed at the
+/// end, which is after --frames, or when SIGTERM or SIGINT comes.
 #[derive(Parser)]
 #[command(version)]
 struct Args {
@@ -58,7 +58,7 @@ struct Shown {
     late_us: Vec<u128>,
 }
 
-/// Nanoseconds are enough for 19 years at 30 frames a second; divided last, so periods do not add up to a drift.
+/// The product fits for 19 years at 30 frames a second. The division comes last, so due times do not drift.
 fn due(start: Duration, frame: u64, fps: u64) -> Duration {
     start + Duration::from_nanos((frame + 1) * 1_000_000_000 / fps)
 }
@@ -119,7 +119,7 @@ fn create(path: &Path) -> Result<File> {
 fn main() -> Result<()> {
     stop_on_request();
     let args = Args::parse();
-    // Before the film, so that a wrong name does not cost a run.
+    // Before the film, so that a wrong name is reported at once.
     let lateness = args.lateness.as_deref().map(create).transpose()?;
     let progress = Progress::new(args.progress.as_deref())?;
     let film = Film::new();

@@ -1,4 +1,4 @@
-//! How far a program is, to be read by others while it runs.
+//! A program's progress, which other processes read while it runs.
 
 use anyhow::{Context, Result};
 use std::fs::OpenOptions;
@@ -9,15 +9,15 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 const BYTES: usize = size_of::<u64>();
 
-/// A count in a file that is mapped: 8 bytes, little endian. To write it is a store to memory, to read it costs the program
-/// that counts nothing at all.
+/// A count in a file that is mapped: 8 bytes, little endian. To write it is a store to memory; to read it costs the program
+/// that counts nothing.
 pub struct Progress {
-    /// Of its own mapping, which lives as long as this does.
+    /// In its own mapping, which lives as long as this does.
     count: *mut AtomicU64,
 }
 
 impl Progress {
-    /// Begins at 0. Without a file it counts for nobody, so that the caller need not ask.
+    /// Begins at 0. Without a file no other process can read the count, and the caller needs no special case.
     pub fn new(file: Option<&Path>) -> Result<Self> {
         let progress = match file {
             None => map(libc::MAP_SHARED | libc::MAP_ANONYMOUS, -1)?,
@@ -31,20 +31,20 @@ impl Progress {
     }
 
     pub fn set(&self, count: u64) {
-        // SAFETY: the mapping is there until `drop`, and aligned, for it begins a page; who else has it mapped reads at
-        // once what is stored at once.
+        // SAFETY: the mapping exists until `drop`, and is aligned, since it begins a page; other processes that have it mapped
+        // read and store the whole count at once.
         unsafe { &*self.count }.store(count.to_le(), Ordering::Relaxed);
     }
 }
 
 impl Drop for Progress {
     fn drop(&mut self) {
-        // SAFETY: it is this mapping, and nobody borrows from it.
+        // SAFETY: it is this mapping, and nothing borrows from it.
         unsafe { libc::munmap(self.count.cast(), BYTES) };
     }
 }
 
-/// The file is not emptied first: who has it mapped already would be killed when it looks.
+/// The file is not truncated first: a process that has it mapped would be killed (SIGBUS) when it reads.
 fn map_file(path: &Path) -> io::Result<Progress> {
     let file = OpenOptions::new()
         .read(true)
@@ -58,13 +58,13 @@ fn map_file(path: &Path) -> io::Result<Progress> {
 
 fn map(flags: i32, fd: i32) -> io::Result<Progress> {
     let access = libc::PROT_READ | libc::PROT_WRITE;
-    // SAFETY: the kernel chooses a place where nothing is.
-    let place = unsafe { libc::mmap(std::ptr::null_mut(), BYTES, access, flags, fd, 0) };
-    if place == libc::MAP_FAILED {
+    // SAFETY: the kernel chooses a free address.
+    let address = unsafe { libc::mmap(std::ptr::null_mut(), BYTES, access, flags, fd, 0) };
+    if address == libc::MAP_FAILED {
         return Err(io::Error::last_os_error());
     }
     Ok(Progress {
-        count: place.cast(),
+        count: address.cast(),
     })
 }
 

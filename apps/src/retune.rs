@@ -1,4 +1,4 @@
-//! A program that changes its own tickets without end, as one does that adapts them to its work, and says what that costs.
+//! A program that changes its own tickets many times, as one does that adapts them to its work, and reports what that costs.
 
 use anyhow::Result;
 use clap::Parser;
@@ -6,16 +6,16 @@ use std::process;
 use std::time::Instant;
 use tombola_kernel::calls::Client;
 
-/// Change one's own tickets many times, and print how long one change takes
+/// Change this process's tickets many times, and print how long one change takes
 #[derive(Parser)]
 #[command(version)]
 struct Args {
-    /// How many times
+    /// Number of changes
     #[arg(long, default_value_t = 10_000, value_parser = clap::value_parser!(u32).range(1..))]
     changes: u32,
 }
 
-/// Between these two, in turn: a change to what it is already would be cheaper.
+/// Set in turn: to set what is set already would be cheaper.
 const TICKETS: [u32; 2] = [100, 200];
 
 fn main() -> Result<()> {

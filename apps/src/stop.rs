@@ -1,4 +1,4 @@
-//! Programs that say at the end what they did end when they are told to, and not at once.
+//! Stopping at a signal, for programs that print a result at the end: they finish first, and are not killed.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -8,7 +8,7 @@ extern "C" fn stop(_: libc::c_int) {
     STOPPED.store(true, Ordering::Relaxed);
 }
 
-/// From now on SIGTERM and SIGINT are requests; sleep ends when one comes.
+/// From now on SIGTERM and SIGINT only ask the program to stop; they interrupt a sleep.
 pub fn stop_on_request() {
     for signal in [libc::SIGTERM, libc::SIGINT] {
         let handler = stop as extern "C" fn(libc::c_int);

@@ -1,10 +1,10 @@
-//! Writes the manual pages and the shells' completions of all programs, from the descriptions that they are called by:
+//! Writes the manual pages and the shells' completions of all programs, from the descriptions of their arguments:
 //!
 //! ```text
 //!   manuals FOLDER DATE    FOLDER/man1/*.1, FOLDER/completions/{bash,zsh,fish}/*
 //! ```
 //!
-//! An example, so that the programs themselves need not link what this does.
+//! It is an example, so that the programs themselves need not link clap_mangen and clap_complete.
 
 use clap::Command;
 use clap_complete::{Shell, generate_to};
@@ -48,7 +48,7 @@ fn completions(folder: &Path, mut command: Command) -> io::Result<()> {
     Ok(())
 }
 
-/// Of a command, and of all below it.
+/// Writes the pages of a command and of all its subcommands.
 fn pages(folder: &Path, date: &str, command: &Command) -> io::Result<()> {
     let man = Man::new(command.clone())
         .date(date)
@@ -72,7 +72,7 @@ fn pages(folder: &Path, date: &str, command: &Command) -> io::Result<()> {
         .try_for_each(|below| pages(folder, date, below))
 }
 
-/// What the help ends with. "Exit status: 0 done" is a section of that name, "Examples:" one of lines that stay as they are.
+/// The end of the help text. "Exit status: 0 done" becomes a section of that name, "Examples:" one whose lines stay as they are.
 fn closing_sections(command: &Command) -> Roff {
     let mut roff = Roff::new();
     let text = command

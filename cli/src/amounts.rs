@@ -1,4 +1,4 @@
-//! Numbers of tickets, as people type them.
+//! Parsers for the numbers that users type: tickets, shares and PIDs.
 
 use std::ops::RangeInclusive;
 use tombola_kernel::abi;
@@ -6,12 +6,12 @@ use tombola_kernel::percent::Percent;
 
 const TICKETS: RangeInclusive<u32> = abi::TICKETS_MIN..=abi::TICKETS_MAX;
 pub const BASE_TICKETS: RangeInclusive<u32> = abi::BASE_TICKETS_MIN..=abi::BASE_TICKETS_MAX;
-/// Tickets of what does not run.
+/// The tickets of a frozen client.
 pub const FROZEN: u32 = 0;
-/// Of one CPU; at most all of the 512 that the scheduler knows.
+/// A reservation, in percent of one CPU; at most all of the 512 CPUs that the scheduler supports.
 pub const SHARE: RangeInclusive<Percent> = Percent::whole(1)..=Percent::whole(51_200);
 
-/// For the argument parser: tickets of a process or a currency that is to run.
+/// For the argument parser: tickets of a process or a currency, not 0.
 pub fn tickets(text: &str) -> Result<u32, String> {
     amount(text, TICKETS).ok_or_else(|| range("tickets", TICKETS, ""))
 }
@@ -27,7 +27,7 @@ pub fn base_tickets_or_freeze(text: &str) -> Result<u32, String> {
         .ok_or_else(|| range("base tickets", BASE_TICKETS, OR_FREEZE))
 }
 
-/// For the argument parser: a part of one CPU that can be reserved.
+/// For the argument parser: the share of a reservation.
 pub fn share(text: &str) -> Result<Percent, String> {
     let (least, most) = SHARE.into_inner();
     match text.parse() {
@@ -39,7 +39,7 @@ pub fn share(text: &str) -> Result<Percent, String> {
     }
 }
 
-/// What there is to say to people of that many tickets.
+/// The printed form of a number of tickets.
 pub fn told(tickets: u32) -> String {
     match tickets {
         FROZEN => "frozen".into(),
@@ -47,15 +47,13 @@ pub fn told(tickets: u32) -> String {
     }
 }
 
-/// For the argument parser: a process's number.
+/// For the argument parser: a PID.
 pub fn pid(text: &str) -> Result<u32, String> {
     let range = 1..=i32::MAX as u32;
     text.parse()
         .ok()
         .filter(|pid| range.contains(pid))
-        .ok_or_else(|| {
-            format!("a process's number is a whole number from 1 up; ps -e shows them{SAME}")
-        })
+        .ok_or_else(|| format!("a PID is a whole number from 1 up; ps -e lists them{SAME}"))
 }
 
 const SAME: &str = "; nothing was changed";
@@ -91,7 +89,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_number_of_tickets_is_told_the_range() {
+    fn other_tickets_are_refused_with_the_range() {
         for text in ["-1", "10001", "abc", "", "1.5", " 5", "4294967297"] {
             for parse in [tickets, tickets_or_freeze] {
                 let error = parse(text).unwrap_err();
@@ -103,14 +101,14 @@ mod tests {
     }
 
     #[test]
-    fn nothing_freezes_only_where_it_may() {
+    fn zero_is_accepted_only_where_it_freezes() {
         assert_eq!(tickets_or_freeze("0"), Ok(FROZEN));
         assert_eq!(base_tickets_or_freeze("0"), Ok(FROZEN));
         assert!(tickets("0").unwrap_err().contains("from 1 to 10000;"));
     }
 
     #[test]
-    fn what_is_no_share_is_told_what_one_is() {
+    fn other_shares_are_refused_with_the_range_or_an_example() {
         for text in ["0%", "0.99%", "51201%"] {
             let error = share(text).unwrap_err();
             assert!(error.contains("from 1% to 51200%"), "{text}: {error}");
@@ -122,7 +120,7 @@ mod tests {
     }
 
     #[test]
-    fn a_process_has_a_number_that_the_kernel_may_give() {
+    fn a_pid_is_in_the_kernels_range() {
         assert_eq!(pid("1"), Ok(1));
         for text in ["0", "-1", "2147483648", "init"] {
             assert!(pid(text).is_err(), "{text}");

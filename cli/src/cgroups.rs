@@ -1,30 +1,31 @@
-//! Cgroups; and which have a limit or a weight of CPU time: the kernel's own scheduler keeps to them, Tombola does not.
+//! Finds the limits and weights of CPU time of cgroups: the kernel's own scheduler enforces them, Tombola does not.
 
 use serde::Serialize;
 use std::fs;
 use std::path::Path;
+use tombola_kernel::printable;
 
 pub const CGROUPS: &str = "/sys/fs/cgroup";
 
-/// The files that count, and what is in them if nobody has said anything.
+/// The files that hold limits and weights, and their contents by default.
 const SETTINGS: [(&str, &str); 3] = [
     ("cpu.max", "max 100000"),
     ("cpu.weight", "100"),
     ("cpu.idle", "0"),
 ];
-/// So many are named; of others it is said how many they are.
+/// At most so many settings are listed; the others are counted.
 const NAMED_MAX: usize = 5;
 
-/// What has no effect.
+/// A limit or a weight that has no effect.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Setting {
-    /// Its path, from the root of the cgroups.
+    /// The cgroup's path, from the root of the cgroups.
     pub cgroup: String,
     pub file: &'static str,
     pub value: String,
 }
 
-/// In the order of the paths. Cgroups may come and go meanwhile.
+/// All settings, in the order of the paths. Cgroups may be made and removed meanwhile.
 pub fn without_effect(cgroups: &Path) -> Vec<Setting> {
     let mut found = Vec::new();
     walk(cgroups, &mut |cgroup| {
@@ -39,7 +40,7 @@ fn settings(cgroups: &Path, cgroup: &Path) -> impl Iterator<Item = Setting> {
     SETTINGS.iter().filter_map(move |(file, unset)| {
         let value = fs::read_to_string(cgroup.join(file)).ok()?;
         let value = value.trim_end();
-        // Without a limit the period limits nothing.
+        // "max" is no limit, whatever the period after it.
         let is_set = value != *unset && !value.starts_with("max ");
         let path = cgroup.strip_prefix(cgroups).unwrap_or(cgroup);
         is_set.then(|| Setting {
@@ -50,7 +51,7 @@ fn settings(cgroups: &Path, cgroup: &Path) -> impl Iterator<Item = Setting> {
     })
 }
 
-/// A cgroup, then, if `visit` says so, all below.
+/// Visits a cgroup and, if `visit` returns true, all cgroups directly below it in the same way.
 pub fn walk(cgroup: &Path, visit: &mut impl FnMut(&Path) -> bool) {
     if !visit(cgroup) {
         return;
@@ -62,12 +63,12 @@ pub fn walk(cgroup: &Path, visit: &mut impl FnMut(&Path) -> bool) {
     }
 }
 
-/// A line for each of the first, and one for the others.
+/// A line for each of the first settings, and one for the number of the others.
 pub fn lines(settings: &[Setting]) -> Vec<String> {
     let mut lines: Vec<String> = settings
         .iter()
         .take(NAMED_MAX)
-        .map(|of| format!("{}: {} {}", of.cgroup, of.file, of.value))
+        .map(|of| format!("{}: {} {}", printable(&of.cgroup), of.file, of.value))
         .collect();
     if settings.len() > NAMED_MAX {
         lines.push(format!("and {} more", settings.len() - NAMED_MAX));
@@ -75,16 +76,15 @@ pub fn lines(settings: &[Setting]) -> Vec<String> {
     lines
 }
 
-/// For the start of the scheduler; nothing if all that is set has its effect.
+/// The warning at the scheduler's start; None without such settings.
 pub fn warning(settings: &[Setting]) -> Option<String> {
     if settings.is_empty() {
         return None;
     }
     Some(format!(
         "these limits and weights of cgroups have no effect while Tombola runs:\n    {}\n  \
-         cause: Tombola shares CPU time by tickets, whatever cgroup a process is in (CPUQuota=, CPUWeight= and docker --cpus \
-         set cgroups)\n  \
-         next:  give the users base tickets (lsetbase), or put the processes into a currency (tombola currency)",
+         cause: Tombola shares CPU time by tickets, not by cgroups (CPUQuota=, CPUWeight= and docker --cpus set cgroups)\n  \
+         next:  set the users' base tickets (lsetbase), or put the processes into a currency (tombola currency)",
         lines(settings).join("\n    ")
     ))
 }
@@ -102,7 +102,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_set_is_found_at_any_depth() {
+    fn settings_are_found_at_any_depth() {
         let root = std::env::temp_dir().join(format!("tombola-cgroups-{}", std::process::id()));
         let (slice, unit) = (root.join("a.slice"), root.join("a.slice/b.service"));
         fs::create_dir_all(&unit).unwrap();
@@ -124,8 +124,15 @@ mod tests {
         fs::remove_dir_all(root).unwrap();
     }
 
+    /// Users name the cgroups that are delegated to them.
     #[test]
-    fn many_are_counted() {
+    fn a_name_cannot_write_to_the_terminal() {
+        let lines = lines(&[setting("/\x1b]0;x\x07", "cpu.weight", "50")]);
+        assert_eq!(lines, ["/\\u{1b}]0;x\\u{7}: cpu.weight 50"]);
+    }
+
+    #[test]
+    fn settings_beyond_the_first_are_counted() {
         let settings = vec![setting("/a", "cpu.idle", "1"); NAMED_MAX + 2];
         let warning = warning(&settings).unwrap();
         assert!(warning.contains("\n    /a: cpu.idle 1\n"), "{warning}");

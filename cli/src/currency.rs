@@ -1,4 +1,4 @@
-//! Currencies by the names that people give them.
+//! Names of currencies, as users type them.
 
 use crate::names;
 use nix::unistd::Uid;
@@ -7,7 +7,7 @@ use tombola_kernel::abi::NAME;
 use tombola_kernel::calls::Client;
 use tombola_kernel::currencies::Currency;
 
-/// `name`, one's own, or `USER:name`.
+/// `NAME`, a currency of the caller's, or `USER:NAME`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Name {
     pub owner: u32,
@@ -32,14 +32,14 @@ pub fn name(text: &str) -> std::result::Result<Name, String> {
             name: name.to_owned(),
         }),
         false => Err(format!(
-            "a currency's name has 1 to {} letters, digits, '_', '.' and '-', the last not at the beginning; \
-             another user's is USER:NAME; nothing was changed",
+            "a currency's name has 1 to {} letters, digits, '_', '.' and '-', and does not begin with '-'; \
+             another user's currency is USER:NAME; nothing was changed",
             NAME - 1
         )),
     }
 }
 
-/// May a character be in a name? The kernel decides in the end (bpf/calls.h).
+/// May a name contain this character? The kernel checks names, too (bpf/calls.h).
 pub fn is_of_name(c: char) -> bool {
     c.is_ascii_alphanumeric() || "_.-".contains(c)
 }
@@ -53,7 +53,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_name_alone_is_ones_own() {
+    fn a_name_alone_is_the_callers() {
         for text in [
             "build",
             "a",
@@ -69,7 +69,7 @@ mod tests {
     }
 
     #[test]
-    fn a_users_is_behind_a_colon() {
+    fn a_users_name_stands_before_a_colon() {
         let of_root = Name {
             owner: 0,
             name: "build".into(),
@@ -84,7 +84,7 @@ mod tests {
     }
 
     #[test]
-    fn anything_else_is_none() {
+    fn other_names_are_refused() {
         for text in [
             "",
             "-a",

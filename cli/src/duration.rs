@@ -1,9 +1,9 @@
-//! Times, as people type them: 500us, 2ms, 1s.
+//! Parsers for the times that users type: 500us, 2ms, 1s.
 
 use std::time::Duration;
 use tombola_kernel::scheduler::{QUANTUM_NS_MAX, QUANTUM_NS_MIN};
 
-/// For the argument parser: how long a slice is.
+/// For the argument parser: a quantum.
 pub fn quantum(text: &str) -> Result<Duration, String> {
     let range = Duration::from_nanos(QUANTUM_NS_MIN)..=Duration::from_nanos(QUANTUM_NS_MAX);
     parse(text).and_then(|quantum| match range.contains(&quantum) {
@@ -16,7 +16,7 @@ pub fn quantum(text: &str) -> Result<Duration, String> {
     })
 }
 
-/// For the argument parser.
+/// For the argument parser: any time.
 pub fn parse(text: &str) -> Result<Duration, String> {
     humantime::parse_duration(text)
         .map_err(|_| "a time is a number and a unit, as in 500us, 2ms or 1s".into())
@@ -45,7 +45,7 @@ mod tests {
     }
 
     #[test]
-    fn anything_else_is_not() {
+    fn other_times_are_refused() {
         for text in ["", "2", "ms", "-2ms", "99999999999999999999s"] {
             assert!(parse(text).is_err(), "{text}");
         }

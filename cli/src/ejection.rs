@@ -1,8 +1,8 @@
-//! The last ejection, kept for `tombola status` in /run/tombola until the next one or until the machine is switched off.
+//! The last ejection, kept for `tombola status` in /run/tombola until the next ejection or the next boot.
 //!
 //! ```text
-//!   /run/tombola/ejection.json   when, what and why; for everybody to read
-//!   /run/tombola/ejection.dump   the kernel's dump, with threads of all users; for root
+//!   /run/tombola/ejection.json   the time, the kernel's reason, the cause and the next step; every user may read it
+//!   /run/tombola/ejection.dump   the kernel's dump, with threads of all users; only root may read it
 //! ```
 
 use crate::files;
@@ -22,7 +22,7 @@ pub struct Record {
     pub time: String,
     /// sysrq, stall, fault or kernel.
     pub kind: String,
-    /// The kernel's words for the kind, and what happened; that may be nothing.
+    /// The kernel's words for the kind, and its message, which may be empty.
     pub reason: String,
     pub message: String,
     pub exit_code: i64,
@@ -30,12 +30,12 @@ pub struct Record {
     pub next: String,
 }
 
-/// By the daemon, as its last act.
+/// Called by the daemon before it exits.
 pub fn write(ejection: &Ejection) -> io::Result<()> {
     write_in(Path::new(RUN_DIR), ejection, SystemTime::now())
 }
 
-/// The last one, if there was one since the machine was switched on.
+/// The last ejection since boot.
 pub fn last() -> Option<Record> {
     read_in(Path::new(RUN_DIR))
 }
@@ -43,7 +43,7 @@ pub fn last() -> Option<Record> {
 fn write_in(folder: &Path, ejection: &Ejection, time: SystemTime) -> io::Result<()> {
     let dump = folder.join("ejection.dump");
     match ejection.dump.as_str() {
-        "" => drop(fs::remove_file(&dump)), // a former one's
+        "" => drop(fs::remove_file(&dump)), // of a former ejection
         text => files::replace(&dump, text, 0o600)?,
     }
     let record = Record {
@@ -64,7 +64,7 @@ fn read_in(folder: &Path) -> Option<Record> {
     serde_json::from_str(&text).ok()
 }
 
-/// For `tombola status`.
+/// The lines of `tombola status`.
 pub fn text(record: &Record) -> String {
     let (time, reason, message) = (&record.time, &record.reason, &record.message);
     let separator = if message.is_empty() { "" } else { ": " };
@@ -87,7 +87,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_written_is_read_and_told() {
+    fn a_record_is_written_read_and_shown() {
         let folder = std::env::temp_dir().join(format!("tombola-ejection-{}", std::process::id()));
         fs::create_dir_all(&folder).unwrap();
         assert_eq!(read_in(&folder), None);

@@ -1,8 +1,7 @@
-//! What each client of the tree is entitled to, given who wants to run.
+//! Computes the CPU time that each client of the tree is entitled to, given the runnable threads.
 //!
-//! Nobody can use more than the CPUs it can run on: a thread at most one, a currency at most what its active clients can,
-//! all of them together the machine's. What one cannot use is shared by the others in proportion to their tickets
-//! ("water-filling"):
+//! A thread can use at most one CPU, a currency at most what its active clients can use, all clients together at most the
+//! machine's CPUs. What a client cannot use, the others share in proportion to their tickets ("water-filling"):
 //!
 //! ```text
 //!   2 CPUs, three users with one thread each, tickets 3 : 1 : 1
@@ -10,17 +9,17 @@
 //!     water-filled      1.0  0.5  0.5
 //! ```
 
-/// A client for this purpose. Parents come before their children.
+/// A client, as far as this computation needs it. Parents come before their children.
 #[derive(Clone, Debug)]
 pub struct Client {
-    /// Place of the currency it is a client of; None for the root.
+    /// The index of the currency that it is a client of; None for a root.
     pub parent: Option<usize>,
     pub tickets: f64,
-    /// CPUs that a thread which wants to run can use; 0 for currencies and for threads that do not.
+    /// The CPUs that runnable threads can use here: 1 for a runnable thread, 0 for other threads and for currencies.
     pub wants: f64,
 }
 
-/// CPUs for each client, in the order given. Takes O(n log n).
+/// The CPUs for each client, in the order given. Takes O(n log n).
 pub fn water_fill(clients: &[Client], cpus: f64) -> Vec<f64> {
     let usable = usable(clients, cpus);
     let children = children(clients);
@@ -40,7 +39,7 @@ pub fn water_fill(clients: &[Client], cpus: f64) -> Vec<f64> {
     cpus_of
 }
 
-// At most so many CPUs: what its clients can use, and what the machine has.
+// The most CPUs that each client can use: what its clients can use, at most the machine's.
 fn usable(clients: &[Client], cpus: f64) -> Vec<f64> {
     let mut usable: Vec<f64> = clients.iter().map(|client| client.wants).collect();
     for (place, client) in clients.iter().enumerate().rev() {
@@ -62,7 +61,7 @@ fn children(clients: &[Client]) -> Vec<Vec<usize>> {
     children
 }
 
-// Whoever is satisfied with the fewest CPUs per ticket is served first; what it leaves is for the rest.
+// Serves the client that can use the fewest CPUs per ticket first; the others share what it leaves.
 fn share(cpus: f64, children: &[usize], clients: &[Client], usable: &[f64], cpus_of: &mut [f64]) {
     let mut order: Vec<usize> = children
         .iter()
@@ -114,7 +113,7 @@ mod tests {
     }
 
     #[test]
-    fn what_one_cannot_use_goes_to_the_others() {
+    fn the_others_share_what_a_client_cannot_use() {
         let clients = [ROOT, thread(0, 3.0), thread(0, 1.0), thread(0, 1.0)];
         assert_near(&water_fill(&clients, 2.0), &[2.0, 1.0, 0.5, 0.5]);
     }
@@ -164,7 +163,7 @@ mod tests {
     }
 
     #[test]
-    fn who_does_not_want_to_run_counts_for_nothing() {
+    fn a_sleeping_thread_counts_for_nothing() {
         let mut asleep = thread(0, 9.0);
         asleep.wants = 0.0;
         let clients = [ROOT, asleep, thread(0, 1.0)];

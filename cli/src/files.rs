@@ -1,11 +1,11 @@
-//! Files that others read at any time.
+//! Files that other processes may read at any time.
 
 use std::fs::{self, OpenOptions, Permissions};
 use std::io::{self, Write};
 use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
 use std::path::Path;
 
-/// Another text in `path`, whole at once: its readers see the former one or this. It is another file each time.
+/// Replaces the text of `path` atomically: readers see the former text or the new one. Each text is a file with a new inode.
 pub fn replace(path: &Path, text: &str, mode: u32) -> io::Result<()> {
     let mut name = path.as_os_str().to_owned();
     name.push(".new");
@@ -17,7 +17,7 @@ pub fn replace(path: &Path, text: &str, mode: u32) -> io::Result<()> {
         .truncate(true)
         .mode(mode)
         .open(new)?;
-    file.set_permissions(Permissions::from_mode(mode))?; // whatever the umask is
+    file.set_permissions(Permissions::from_mode(mode))?; // regardless of the umask
     file.write_all(text.as_bytes())?;
     fs::rename(new, path)
 }

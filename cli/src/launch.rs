@@ -1,5 +1,6 @@
-//! Becoming a command: what lnice, `tombola run` and `tombola reserve` do in the end.
+//! Executes a command in this process, for lnice, `tombola run` and `tombola reserve`.
 
+use crate::arguments::Launch;
 use std::ffi::OsString;
 use std::io::ErrorKind;
 use std::os::unix::process::CommandExt;
@@ -7,19 +8,14 @@ use std::process::{Command, ExitCode};
 use tombola_kernel::Result;
 use tombola_kernel::calls::Client;
 
-/// Exit statuses as shells have them.
+/// Exit statuses, as shells use them.
 const CANNOT_RUN: u8 = 126;
 const NOT_FOUND: u8 = 127;
 
-/// Takes so many tickets for this process, then becomes the command. `name` is ours, for messages.
-pub fn with_tickets(
-    name: &str,
-    client: &Client,
-    tickets: u32,
-    command: &[OsString],
-) -> Result<ExitCode> {
-    client.set_tickets(std::process::id(), tickets)?;
-    Ok(become_command(name, command))
+/// Sets this process's tickets, then executes the command in it. `name`: of our program, for messages.
+pub fn with_tickets(name: &str, client: &Client, launch: &Launch) -> Result<ExitCode> {
+    client.set_tickets(std::process::id(), launch.tickets)?;
+    Ok(become_command(name, &launch.command))
 }
 
 /// Returns only if the command cannot be run.

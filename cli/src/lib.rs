@@ -1,8 +1,9 @@
-//! What Tombola's commands share: parse, ask, print.
+//! Tombola's commands: they parse arguments, call the scheduler, and print its answers.
 //!
-//! Each command answers with an exit status: 0 done, 1 refused (and nothing changed), 2 wrongly called.
+//! Exit status, unless a command's help says otherwise: 0 done; 1 refused, and nothing was changed; 2 usage error.
 
 pub mod amounts;
+pub mod arguments;
 pub mod cgroups;
 pub mod commands;
 pub mod currency;
@@ -26,13 +27,13 @@ use std::fmt::Display;
 use std::io::Write;
 use std::process::ExitCode;
 
-/// Runs a command and turns its refusal into a message and exit status 1.
+/// Runs a command; turns its error into a message and exit status 1.
 pub fn run<E: Display>(name: &str, command: impl FnOnce() -> Result<ExitCode, E>) -> ExitCode {
     end_with_a_closed_pipe();
     report(name, command)
 }
 
-/// The same for who has something to put in order when the reader of its output goes: that is an error, not its end.
+/// The same for a command that must clean up when its output's reader exits: it gets an error, not SIGPIPE.
 pub fn report<E: Display>(name: &str, command: impl FnOnce() -> Result<ExitCode, E>) -> ExitCode {
     match command() {
         Ok(status) => status,
@@ -43,12 +44,12 @@ pub fn report<E: Display>(name: &str, command: impl FnOnce() -> Result<ExitCode,
     }
 }
 
-/// To the daemon's standard error. Its reader may be gone; that is no reason to end.
+/// Prints a warning to standard error, and ignores that the reader may have exited.
 pub fn warn(message: &str) {
     let _ = writeln!(std::io::stderr(), "tombola: {message}");
 }
 
-// Rust ignores SIGPIPE, and printing then panics when the reader of a pipe (head, less) has gone.
+// Rust ignores SIGPIPE, and printing then panics when the reader of a pipe (head, less) has exited.
 fn end_with_a_closed_pipe() {
     // SAFETY: no thread runs yet, and no handler is installed.
     unsafe { libc::signal(libc::SIGPIPE, libc::SIG_DFL) };

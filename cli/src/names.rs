@@ -1,4 +1,4 @@
-//! Users and processes by their names.
+//! Names of users and processes.
 
 use nix::unistd::User;
 use std::collections::HashMap;
@@ -11,18 +11,18 @@ pub fn uid(text: &str) -> Result<u32, String> {
     if let Ok(Some(user)) = User::from_name(text) {
         return Ok(user.uid.as_raw());
     }
-    // The last uid is the kernel's word for "none".
+    // The kernel's last uid means "none".
     text.parse()
         .ok()
         .filter(|uid| *uid != u32::MAX)
         .ok_or_else(|| {
-            "no user has this name; getent passwd lists them, and a uid will do as well; \
+            "no user has this name; getent passwd lists the names, and a uid is accepted, too; \
              nothing was changed"
                 .into()
         })
 }
 
-/// Names that were looked up, as a lookup may ask a server.
+/// A cache of login names, since a lookup may ask a directory server.
 #[derive(Default)]
 pub struct Names {
     users: HashMap<u32, String>,
@@ -36,7 +36,7 @@ impl Names {
     }
 }
 
-/// What the kernel calls a process, printable; empty if it has gone.
+/// The kernel's name of a process, printable; empty if the process has exited.
 pub fn process(pid: u32) -> String {
     tombola_kernel::process_name(pid).unwrap_or_default()
 }
@@ -52,7 +52,7 @@ mod tests {
     }
 
     #[test]
-    fn nobody_is_called_that() {
+    fn unknown_users_are_refused() {
         for text in ["no-such-user", "", "-1", "4294967295"] {
             assert!(uid(text).is_err(), "{text}");
         }

@@ -1,17 +1,17 @@
-//! The tree of the economy at a moment.
+//! A sample of the economy's tree.
 
 use std::collections::HashMap;
 use tombola_kernel::abi::{Node, kind};
 
-/// Who pays for a node.
+/// The part of the tree that contains a node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Under {
-    /// Nobody: base itself.
+    /// Base itself.
     Base,
-    /// A user, or it is one.
+    /// Best effort: the node is a user, or in a user's currency.
     BestEffort,
     Reservation,
-    /// Nobody: it, or the user or currency that it is in, is frozen.
+    /// The frozen root: the node is frozen, or a user or currency that contains it.
     Frozen,
 }
 
@@ -23,7 +23,7 @@ pub fn is_process(node: &Node, parent_kind: Option<u32>) -> bool {
     }
 }
 
-/// The processes of a tree, the nodes with their tickets, and who pays for them.
+/// The nodes that hold the processes' tickets, each with the part of the tree that contains it.
 pub fn processes(nodes: &[Node]) -> Vec<(Node, Under)> {
     let sample = Sample::new(nodes);
     (0..sample.nodes.len())
@@ -32,7 +32,7 @@ pub fn processes(nodes: &[Node]) -> Vec<(Node, Under)> {
         .collect()
 }
 
-/// A tree at a moment, parents before their children.
+/// A sample of the tree, parents before their children.
 pub struct Sample {
     pub nodes: Vec<Node>,
     pub parent: Vec<Option<usize>>,
@@ -40,7 +40,7 @@ pub struct Sample {
 }
 
 impl Sample {
-    // Nodes of which the parent was not seen (it came or went meanwhile) are left out.
+    // Leaves out nodes whose parent is missing, because it was made or freed while the tree was read.
     pub fn new(nodes: &[Node]) -> Self {
         let mut children: HashMap<u32, Vec<Node>> = HashMap::new();
         for node in nodes {
@@ -106,7 +106,7 @@ pub(crate) mod tests {
         nodes
     }
 
-    /// Base and alone in it a user, without processes.
+    /// The roots, best effort and a single user, without processes.
     pub fn users() -> Vec<Node> {
         vec![
             node(1, 0, kind::BASE, 1),

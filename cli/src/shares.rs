@@ -1,14 +1,14 @@
-//! What each node of a tree is entitled to, and what it is worth.
+//! Computes the CPU time that each node of a tree is entitled to, and its value in base tickets.
 //!
-//! The kernel keeps what is in other users' currencies from who has no privileges. What is hidden counts as one thread for each
-//! active client that is missing, which is too little where these have more.
+//! The kernel hides currencies that other users have made from callers without CAP_SYS_NICE. Each active client that is hidden
+//! counts as one thread, which is too little if it has several.
 
 use crate::entitlement::{Client as Claim, water_fill};
 use crate::sample::{Sample, Under};
 use nix::unistd::Uid;
 use tombola_kernel::abi::kind;
 
-/// What each node of a sample is entitled to and worth.
+/// The entitlement and the value of each node of a sample.
 pub struct Shares {
     pub entitled_cpus: Vec<f64>,
     pub worth: Vec<Option<f64>>,
@@ -27,7 +27,7 @@ impl Shares {
     }
 }
 
-// This process itself wants to run only to look, so it is left out.
+// Leaves out this process, which runs only to take the sample.
 fn entitled(sample: &Sample, cpus: u32, sees_all: bool) -> Vec<f64> {
     let own = std::process::id();
     let mut claims: Vec<Claim> = sample
@@ -51,7 +51,7 @@ fn entitled(sample: &Sample, cpus: u32, sees_all: bool) -> Vec<f64> {
     cpus
 }
 
-// What active clients a user or a reservation has that are not shown.
+// The active clients of users and reservations that the kernel hides.
 fn hidden(sample: &Sample) -> Vec<Claim> {
     let mut seen = vec![(0, 0); sample.nodes.len()];
     for (node, parent) in sample.nodes.iter().zip(&sample.parent) {
@@ -77,8 +77,8 @@ fn hidden(sample: &Sample) -> Vec<Claim> {
         .collect()
 }
 
-// In base tickets. A user's are its own; what an active client has is its part of what its currency has; and best effort's part
-// of the machine, which is all active users' base tickets together, says what a reservation's would be.
+// In base tickets. User: its base tickets. Active client of a currency: its part of the currency's value. Best effort: the sum of
+// its active users' base tickets. Reservation: its tickets times the value of one of best effort's tickets.
 fn worth(sample: &Sample) -> Vec<Option<f64>> {
     let counts = ActiveCounts::without_us(sample);
     let mut worth: Vec<Option<f64>> = Vec::new();
@@ -103,7 +103,7 @@ fn worth(sample: &Sample) -> Vec<Option<f64>> {
     worth
 }
 
-/// Who would want to run if this process did not look.
+/// The active clients without this process's threads.
 struct ActiveCounts {
     active: Vec<bool>,
     clients: Vec<u32>,
@@ -168,7 +168,7 @@ mod tests {
     }
 
     #[test]
-    fn who_is_frozen_is_entitled_to_nothing_with_all_that_is_in_it() {
+    fn a_frozen_node_and_its_clients_are_entitled_to_nothing() {
         let mut nodes = users();
         nodes.extend([
             node(5, 4, kind::THREAD, 1),
@@ -186,7 +186,7 @@ mod tests {
     }
 
     #[test]
-    fn worth_is_a_part_of_what_the_currency_around_is_worth() {
+    fn worth_is_a_part_of_the_parents_worth() {
         let mut nodes = users();
         let mut idle = node(9, 5, kind::THREAD, 700);
         idle.active = 0;
@@ -210,7 +210,7 @@ mod tests {
     }
 
     #[test]
-    fn who_looks_is_not_among_those_who_want_to_run() {
+    fn the_sampling_process_does_not_count() {
         let mut nodes = users();
         let mut ours = node(5, 4, kind::THREAD, 300);
         ours.tgid = std::process::id();
@@ -230,7 +230,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_hidden_is_entitled_to_its_part() {
+    fn a_hidden_client_is_entitled_to_its_part() {
         let mut nodes = users();
         nodes.push(node(5, 4, kind::THREAD, 100));
         nodes.push(node(6, 2, kind::USER, 1_000));

@@ -1,4 +1,4 @@
-//! What `tombola status` finds out, for people and as JSON.
+//! The report of `tombola status`, as text and as JSON.
 
 use crate::amounts::told;
 use crate::cgroups::{self, CGROUPS, Setting};
@@ -18,9 +18,9 @@ use tombola_kernel::{Result, daemon_pid};
 #[derive(Serialize)]
 pub struct Report {
     pub kernel: Kernel,
-    /// The last one since the machine was switched on.
+    /// The last ejection since boot.
     pub ejection: Option<ejection::Record>,
-    /// None: Tombola does not schedule.
+    /// None: Tombola does not run.
     pub tombola: Option<Tombola>,
 }
 
@@ -38,7 +38,7 @@ pub struct Tombola {
     pub quantum_ns: u64,
     pub cpus: u32,
     pub clients: u64,
-    /// Processes that are currencies, of several threads now or once.
+    /// Processes that are currencies: they have, or once had, several threads.
     pub threaded: u64,
     pub waiting: u64,
     pub counters: BTreeMap<&'static str, u64>,
@@ -77,7 +77,7 @@ pub fn kernel() -> Kernel {
     }
 }
 
-/// Watches for `interval`. `all`: also those who neither wanted nor received anything.
+/// Watches for `interval`. `all`: also users and processes that were entitled to nothing and received nothing.
 pub fn watch(client: &Client, interval: Duration, all: bool) -> Result<Tombola> {
     let watched = watch::watch(client, interval)?;
     let Info {
@@ -115,8 +115,8 @@ fn users(watched: &Watched, all: bool) -> Vec<User> {
     users
 }
 
-// Wherever the user's processes are: in the user's money, in reservations, frozen. What they receive from a reservation is not
-// in the user's own account, so it is added.
+// Lists all processes of the user, also frozen ones and those with a reservation. The user's own account lacks the time that
+// they receive from reservations, so it is added.
 fn user(watched: &Watched, account: &Account, all: bool, names: &mut Names) -> User {
     let uid = account.last.id;
     let processes: Vec<&Account> = watched
@@ -139,16 +139,18 @@ fn user(watched: &Watched, account: &Account, all: bool, names: &mut Names) -> U
 }
 
 fn processes_of(watched: &Watched, accounts: &[&Account], all: bool) -> Vec<Process> {
+    // Names are read from /proc, so only those of processes that are shown.
     let mut processes: Vec<Process> = accounts
         .iter()
-        .map(|account| Process {
+        .map(|account| (account, watched.time(account)))
+        .filter(|(_, time)| all || time.is_any())
+        .map(|(account, time)| Process {
             pid: account.last.tgid,
             name: names::process(account.last.tgid),
             tickets: account.tickets(),
             wins: account.last.wins,
-            time: watched.time(account),
+            time,
         })
-        .filter(|process| all || process.time.is_any())
         .collect();
     processes.sort_by_key(|process| process.pid);
     processes
@@ -245,7 +247,7 @@ mod tests {
     }
 
     #[test]
-    fn a_users_processes_are_told_wherever_they_are() {
+    fn all_processes_of_a_user_are_listed() {
         let nodes = settled(vec![
             node(1, 0, kind::BASE, 1),
             node(2, 1, kind::BEST_EFFORT, 2_500),

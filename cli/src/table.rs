@@ -1,6 +1,6 @@
-//! Columns for people to read.
+//! Text tables.
 
-/// Rows under headings; the first column to the left, numbers to the right.
+/// Aligns the first column to the left, the others to the right.
 pub fn format(rows: &[Vec<String>]) -> String {
     let columns = rows.iter().map(Vec::len).max().unwrap_or(0);
     let widths: Vec<usize> = (0..columns).map(|column| width(rows, column)).collect();

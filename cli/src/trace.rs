@@ -1,4 +1,4 @@
-//! `tombola trace`: one row for each draw, as the thesis's kernel log had them.
+//! `tombola trace`: one row for each run of a thread.
 
 use crate::names::{self, Names};
 use serde::Serialize;
@@ -27,7 +27,7 @@ struct Row<'a> {
 
 pub struct Printer {
     json: bool,
-    /// Rows still to be printed; None: without end.
+    /// Rows still to be printed; None: without limit.
     left: Option<u64>,
     began_ns: Option<u64>,
     users: Names,
@@ -62,7 +62,7 @@ impl Printer {
         )
     }
 
-    /// Breaks after the last row asked for, and when nobody reads any more.
+    /// Breaks after the last row requested, or when the output's reader has exited.
     pub fn print(&mut self, draw: &Draw, out: &mut impl Write) -> ControlFlow<()> {
         if self.left == Some(0) || self.write(draw, out).is_err() {
             return ControlFlow::Break(());
@@ -126,7 +126,7 @@ fn row<'a>(draw: &Draw, user: &'a str, process: &'a str) -> Row<'a> {
     }
 }
 
-// How the run ended: drawn again at once, or another's wake-up took the CPU.
+// How the run ended: the thread was drawn again, or a wake-up or a yield ended the slice early.
 fn end(row: &Row) -> &'static str {
     match (row.kept, row.preempted) {
         (true, _) => "kept",
@@ -166,7 +166,7 @@ mod tests {
     }
 
     #[test]
-    fn it_ends_with_the_last_row_asked_for() {
+    fn it_ends_with_the_last_row_requested() {
         let mut printer = Printer::new(false, Some(2));
         let mut out = Vec::new();
         assert!(printer.print(&DRAW, &mut out).is_continue());

@@ -1,4 +1,4 @@
-//! What `tombola tree` shows: the whole economy, for people and as JSON.
+//! The report of `tombola tree`, as text and as JSON.
 
 use crate::amounts::{FROZEN, told};
 use crate::names::{self, Names};
@@ -25,41 +25,41 @@ pub struct Tree {
 pub struct Branch {
     /// best-effort, reservation, user, currency or process
     pub kind: &'static str,
-    /// A user's, a currency's or a process's; of a reservation its share of one CPU.
+    /// The name of a user, currency or process; the share of a reservation, of one CPU; else empty.
     pub name: String,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub pid: Option<u32>,
-    /// Whose it is.
+    /// The owner's uid.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub uid: Option<u32>,
-    /// In the money of the node around; of base, where there is none. 0: frozen.
+    /// In the parent's currency; best effort and reservations: in base. 0: frozen.
     pub tickets: u32,
-    /// In base tickets, the mean of the samples in which it was active; null if it never was.
+    /// In base tickets, the mean over the samples in which it was active; null if it never was.
     pub worth: Option<f64>,
     #[serde(flatten)]
     pub time: Time,
     pub nodes: Vec<Branch>,
 }
 
-/// `active`: only what wanted or received something, and what is around that.
+/// `active`: only nodes that were entitled to something or received something, with their ancestors, and frozen ones.
 pub fn watch(client: &Client, interval: Duration, active: bool) -> Result<Tree> {
     let machine = client.reserved()?.machine;
     Ok(tree(&watch::watch(client, interval)?, machine, active))
 }
 
-/// What a reservation of so many tickets of base gives, of one CPU. `machine`: all CPUs, in hundredths of a percent of one.
+/// A reservation's share of one CPU, from its tickets of base. `machine`: all CPUs, in hundredths of a percent of one.
 pub fn share(tickets: u32, machine: u64) -> Percent {
     let hundredths = u64::from(tickets) * machine / u64::from(SHARE_ONE);
     Percent::of_hundredths(u32::try_from(hundredths).unwrap_or(u32::MAX))
 }
 
-/// A currency's name. The kernel fills it up with NULs.
+/// A currency's name, which the kernel pads with NULs.
 pub fn currency_name(node: &Node) -> String {
     let name = node.name.split(|byte| *byte == 0).next();
     String::from_utf8_lossy(name.unwrap_or_default()).into_owned()
 }
 
-struct Grower<'a> {
+struct Builder<'a> {
     watched: &'a Watched,
     children: HashMap<u32, Vec<&'a Account>>,
     machine: u64,
@@ -68,7 +68,7 @@ struct Grower<'a> {
 }
 
 fn tree(watched: &Watched, machine: u64, active: bool) -> Tree {
-    let mut grower = Grower {
+    let mut builder = Builder {
         watched,
         children: HashMap::new(),
         machine,
@@ -80,10 +80,10 @@ fn tree(watched: &Watched, machine: u64, active: bool) -> Tree {
         match account.last.kind {
             kind::BASE => base = account.last.index,
             kind::FROZEN => frozen_root = account.last.index,
-            // Not the threads of a process that is shown.
+            // Of a process of several threads only the process is shown.
             kind::THREAD if !account.is_process => (),
             _ => {
-                let siblings = grower.children.entry(account.last.parent);
+                let siblings = builder.children.entry(account.last.parent);
                 siblings.or_default().push(account);
             }
         }
@@ -91,12 +91,12 @@ fn tree(watched: &Watched, machine: u64, active: bool) -> Tree {
     Tree {
         cpus: watched.cpus,
         interval_s: watched.interval.as_secs_f64(),
-        nodes: grower.branches(base),
-        frozen: grower.branches(frozen_root),
+        nodes: builder.branches(base),
+        frozen: builder.branches(frozen_root),
     }
 }
 
-impl Grower<'_> {
+impl Builder<'_> {
     fn branches(&mut self, of: u32) -> Vec<Branch> {
         let mut accounts = self.children.remove(&of).unwrap_or_default();
         accounts.sort_by_key(|account| order(&account.last));
@@ -139,7 +139,7 @@ impl Grower<'_> {
     }
 }
 
-// Best effort before reservations, users by uid; currencies by name before processes by number.
+// Best effort before reservations; users by uid; currencies by name before processes by PID.
 fn order(node: &Node) -> (u8, String, u32) {
     match node.kind {
         kind::BEST_EFFORT | kind::USER => (0, String::new(), node.uid),
@@ -169,7 +169,7 @@ pub fn text(tree: &Tree) -> String {
         add(branch, 1, tree.cpus, &mut rows);
     }
     format!(
-        "{}\n% of {} CPUs over {:.3} s; worth: in base tickets, while it wanted to run; \
+        "{}\n% of {} CPUs over {:.3} s; worth: in base tickets, while runnable; \
          entitled: what the tickets give, as far as it can be used\n",
         table::format(&rows),
         tree.cpus,
@@ -248,7 +248,7 @@ mod tests {
     }
 
     #[test]
-    fn who_neither_wants_nor_receives_can_be_left_out() {
+    fn idle_nodes_can_be_left_out() {
         let tree = tree(&watched(&nodes(), 2), 20_000, true);
         let user = &tree.nodes[0].nodes[0];
         assert_eq!(kinds(&user.nodes), ["currency", "process"]);
@@ -256,7 +256,7 @@ mod tests {
     }
 
     #[test]
-    fn people_see_it_indented() {
+    fn the_text_is_indented() {
         let text = text(&tree(&watched(&nodes(), 2), 20_000, false));
         let lines: Vec<&str> = text.lines().collect();
         assert!(lines[1].starts_with("best effort "), "{text}");
@@ -267,7 +267,7 @@ mod tests {
     }
 
     #[test]
-    fn a_share_is_told_as_it_was_asked() {
+    fn a_share_is_shown_as_requested() {
         assert_eq!(share(1_500, 20_000).to_string(), "30%");
         assert_eq!(share(10_000, 10_000).to_string(), "100%");
     }

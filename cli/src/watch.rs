@@ -1,7 +1,7 @@
-//! The tree of the economy, watched for an interval: what `tombola status` and `tombola tree` report about.
+//! Watches the economy's tree for an interval, for `tombola status` and `tombola tree`.
 //!
-//! Who is entitled to what changes whenever somebody wakes or sleeps. So the tree is sampled several times in the interval,
-//! each sample water-filled (shares.rs), and the mean shown beside what was received between the first and the last.
+//! Entitlements change whenever a thread wakes up or sleeps. So the tree is sampled several times in the interval, each sample is
+//! water-filled (shares.rs), and the mean is shown beside the CPU time received between the first and the last sample.
 
 pub use crate::sample::Under;
 
@@ -27,7 +27,7 @@ pub struct Time {
 }
 
 impl Time {
-    /// Less than this is shown as nothing.
+    /// Less than this counts as nothing.
     const LEAST_CPUS: f64 = 0.0005;
 
     pub fn is_any(self) -> bool {
@@ -42,7 +42,7 @@ impl Time {
     }
 }
 
-/// A node that is freed and taken again by somebody else is another one.
+/// The identity of a node: another client may reuse the index of a freed one.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 struct Key {
     index: u32,
@@ -58,13 +58,13 @@ fn key(node: &Node) -> Key {
     }
 }
 
-/// What was seen of a node.
+/// What the samples show of a node.
 pub struct Account {
     pub last: Node,
     pub under: Under,
-    /// Nobody else is between it and the frozen root.
+    /// It is itself a client of the frozen root.
     pub is_frozen: bool,
-    /// The node whose tickets are a process's: the currency of its threads, or its only one.
+    /// The node holds a process's tickets: it is the currency of the process's threads, or its only thread.
     pub is_process: bool,
     first_used_ns: u64,
     entitled_cpus_sum: f64,
@@ -73,7 +73,7 @@ pub struct Account {
 }
 
 impl Account {
-    /// As the calls have it: 0 for the frozen.
+    /// As the calls report them: 0 if frozen.
     pub fn tickets(&self) -> u32 {
         match self.is_frozen {
             true => 0,
@@ -87,7 +87,7 @@ impl Account {
     }
 }
 
-/// All that was seen, also of those who went meanwhile.
+/// All nodes of the samples, also those that were freed meanwhile.
 pub struct Watched {
     pub cpus: u32,
     pub interval: Duration,
@@ -158,7 +158,7 @@ impl Watched {
         }
     }
 
-    /// Those who were there at the end.
+    /// The nodes of the last sample.
     pub fn last(&self) -> impl Iterator<Item = &Account> {
         self.last
             .iter()
@@ -172,7 +172,7 @@ pub(crate) mod tests {
     use crate::sample::tests::users;
     pub use crate::sample::tests::{node, settled};
 
-    /// Once at the beginning and once at the end of a second.
+    /// A tree that stays the same for a second.
     pub fn watched(nodes: &[Node], cpus: u32) -> Watched {
         let mut watched = Watched::new(cpus);
         let sample = Sample::new(nodes);

@@ -7,7 +7,7 @@ use std::process::{Command, Output};
 use tombola_cli::rules::{self, DEFAULT_FILE, EXAMPLE, Rules};
 
 const REFUSED: i32 = 1;
-const WRONGLY_CALLED: i32 = 2;
+const USAGE_ERROR: i32 = 2;
 
 fn file(name: &str, content: &[u8]) -> PathBuf {
     let path = Path::new(env!("CARGO_TARGET_TMPDIR")).join(name);
@@ -28,7 +28,10 @@ fn assert_refused(path: &Path, words: &[&str]) {
     let output = check(&[path]);
     let text = String::from_utf8_lossy(&output.stderr);
     assert_eq!(output.status.code(), Some(REFUSED), "{text}");
-    assert!(output.stdout.is_empty(), "what is wrong has no summary");
+    assert!(
+        output.stdout.is_empty(),
+        "a file with faults has no summary"
+    );
     assert!(text.starts_with(path.to_str().unwrap()), "{text}");
     for words in words {
         assert!(text.contains(words), "{words:?} is not in {text}");
@@ -36,7 +39,7 @@ fn assert_refused(path: &Path, words: &[&str]) {
 }
 
 #[test]
-fn a_good_file_is_told_in_short() {
+fn a_good_file_is_summarized() {
     let path = file(
         "good.toml",
         b"floor = '12.5%'\n[users]\nroot = 3000\n4000000 = 0\n[groups]\n4000000 = 500\n\
@@ -118,7 +121,7 @@ fn without_a_file_the_defaults_hold() {
 }
 
 #[test]
-fn who_needs_no_file_gets_the_defaults_only_if_there_is_none() {
+fn the_defaults_hold_only_if_the_file_does_not_exist() {
     let absent = Path::new(env!("CARGO_TARGET_TMPDIR")).join("absent.toml");
     assert_eq!(rules::read_or_defaults(&absent).unwrap(), Rules::default());
     assert!(rules::read(&absent).unwrap_err().is_absent());
@@ -133,7 +136,7 @@ fn the_help_shows_the_example() {
 }
 
 #[test]
-fn wrong_calls_are_answered_with_the_usage() {
+fn usage_errors_are_answered_with_the_usage() {
     for arguments in [
         &["config"][..],
         &["config", "chekc"],
@@ -143,7 +146,7 @@ fn wrong_calls_are_answered_with_the_usage() {
             .args(arguments)
             .output()
             .unwrap();
-        assert_eq!(output.status.code(), Some(WRONGLY_CALLED), "{arguments:?}");
+        assert_eq!(output.status.code(), Some(USAGE_ERROR), "{arguments:?}");
         assert!(
             String::from_utf8_lossy(&output.stderr).contains("Usage:"),
             "{arguments:?}"

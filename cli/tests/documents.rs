@@ -1,4 +1,4 @@
-//! docs/troubleshooting.md is headed by what the programs print, all of what the library's errors begin with among it.
+//! Each literal heading of docs/troubleshooting.md is a text that a program prints, and each error of the library has a heading.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -6,10 +6,10 @@ use std::path::{Path, PathBuf};
 const DOCUMENT: &str = include_str!("../../docs/troubleshooting.md");
 const ERRORS: &str = include_str!("../../hosts/kernel/src/error.rs");
 
-/// For what differs from time to time.
+/// Stands for the part that varies.
 const ELLIPSIS: char = '…';
 
-/// The headings that are literal, each in its parts between what differs.
+/// The literal headings, each split into the parts that do not vary.
 fn headings() -> Vec<Vec<&'static str>> {
     let literal = DOCUMENT.lines().filter_map(|line| {
         line.strip_prefix("### `")
@@ -27,7 +27,7 @@ fn in_source(path: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("..").join(path)
 }
 
-/// Of the programs' sources what is not tests; a quotation mark in a string is one.
+/// The programs' sources without their tests, and with \" replaced by a quotation mark.
 fn sources(folder: &Path, found: &mut Vec<String>) {
     for entry in fs::read_dir(folder).unwrap() {
         let path = entry.unwrap().path();
@@ -42,7 +42,7 @@ fn sources(folder: &Path, found: &mut Vec<String>) {
 }
 
 #[test]
-fn each_heading_is_what_a_program_prints() {
+fn each_heading_is_printed_by_a_program() {
     let mut texts = Vec::new();
     sources(&in_source("cli/src"), &mut texts);
     sources(&in_source("hosts/kernel/src"), &mut texts);

@@ -1,4 +1,4 @@
-//! What is installed beside the programs. Needs what `make` has built, so it is run by `make test`.
+//! What `make install` installs. The tests need what `make` has built, so `make test` runs them.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -24,7 +24,7 @@ fn make(target: &str, folder: &Path) {
         .arg(format!("DESTDIR={}", folder.display())));
 }
 
-/// Below a folder, without its own name; folders end with a slash.
+/// All paths below a folder, without its own; folders end with a slash.
 fn all_below(folder: &Path) -> BTreeSet<String> {
     let found = run(Command::new("find").current_dir(folder).args([
         "-mindepth",
@@ -40,7 +40,7 @@ fn all_below(folder: &Path) -> BTreeSet<String> {
     found.lines().map(str::to_owned).collect()
 }
 
-/// Of a command and all below it, as their manual pages are called.
+/// The names of the manual pages of a command and all its subcommands.
 fn names(command: &clap::Command, above: &str) -> Vec<String> {
     let name = format!("{above}{}", command.get_name());
     let below = command
@@ -55,7 +55,7 @@ fn names(command: &clap::Command, above: &str) -> Vec<String> {
 
 #[test]
 #[ignore = "needs what make has built: make test"]
-fn what_is_installed_works_and_can_be_removed() {
+fn installed_programs_work_and_can_be_removed() {
     let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("installed");
     let _ = fs::remove_dir_all(&folder);
     make("install", &folder);
@@ -77,13 +77,13 @@ fn what_is_installed_works_and_can_be_removed() {
         assert_eq!(version, format!("{name} {}\n", env!("CARGO_PKG_VERSION")));
     }
     make("uninstall", &folder);
-    // Folders that others use as well.
+    // Folders that other packages use are left.
     let left = all_below(&folder);
     let ours = |place: &&String| !place.ends_with('/') || place.contains("tombola");
     assert_eq!(left.iter().find(ours), None);
 }
 
-/// What a terminal would show: bold is a character, backspace, and the character again.
+/// The text as a terminal shows it: a bold character is the character, a backspace, and the character again.
 fn plain(text: &str) -> String {
     let mut plain = String::new();
     for char in text.chars() {
@@ -97,7 +97,7 @@ fn plain(text: &str) -> String {
 
 #[test]
 #[ignore = "needs what make has built: make test"]
-fn manual_pages_are_well_formed_and_say_what_the_help_says() {
+fn manual_pages_are_well_formed_and_contain_the_help() {
     let pages = source().join("target/manuals");
     let files = run(Command::new("find").arg(&pages).args(["-name", "*.[15]"]));
     run(Command::new("mandoc")
@@ -109,7 +109,12 @@ fn manual_pages_are_well_formed_and_say_what_the_help_says() {
             .arg(pages.join(page))))
     };
     let start = text("man1/tombola-start.1");
-    for words in ["--quantum", "How long", "100us to 100ms", "tells systemd"] {
+    for words in [
+        "--quantum",
+        "The slice",
+        "100us to 100ms",
+        "notifies systemd",
+    ] {
         assert!(start.contains(words), "{words}: {start}");
     }
     let lnice = text("man1/lnice.1");

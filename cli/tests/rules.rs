@@ -1,12 +1,12 @@
-//! Rules files, good and bad. Accounts are made up here: alice (1000), bob (1001), carol (1002), and 1005, who is the user 2000.
+//! Rules files, good and bad, with test accounts: alice (1000), bob (1001), carol (1002), and one named 1005 with the uid 2000.
 
 use std::collections::BTreeSet;
 use tombola_cli::rules::{Accounts, EXAMPLE, Explained, Faults, Reserve, Rules, What, parse};
 use tombola_kernel::percent::Percent;
 
-struct People;
+struct TestAccounts;
 
-impl Accounts for People {
+impl Accounts for TestAccounts {
     fn uid(&self, name: &str) -> Option<u32> {
         match name {
             "root" => Some(0),
@@ -39,14 +39,14 @@ impl Accounts for People {
 }
 
 fn good(text: &str) -> Explained {
-    parse("rules", text, &People).unwrap_or_else(|faults| panic!("{faults}"))
+    parse("rules", text, &TestAccounts).unwrap_or_else(|faults| panic!("{faults}"))
 }
 
 fn bad(text: &str) -> Faults {
-    parse("rules", text, &People).expect_err(text)
+    parse("rules", text, &TestAccounts).expect_err(text)
 }
 
-/// There is one fault: it has this place and this fact, and says why and what next.
+/// There is one fault, with this position and fact, a cause and a next step.
 fn refused(text: &str, place: &str, fact: &str) {
     let faults = bad(text);
     let message = faults.to_string();
@@ -63,7 +63,7 @@ fn reservation(lines: &str) -> String {
 }
 
 #[test]
-fn nothing_said_means_the_defaults() {
+fn an_empty_file_means_the_defaults() {
     for text in [
         "",
         "\n\n",
@@ -89,7 +89,7 @@ fn nothing_said_means_the_defaults() {
 }
 
 #[test]
-fn the_example_says_what_it_seems_to() {
+fn the_example_has_its_meaning() {
     let Explained {
         rules,
         users,
@@ -105,7 +105,7 @@ fn the_example_says_what_it_seems_to() {
         what,
         share: Percent::whole(percent),
     };
-    let mpv = reserve(What::Program("mpv".into()), 30);
+    let mpv = reserve(What::Program("/usr/bin/mpv".into()), 30);
     let nginx = reserve(What::Unit("nginx.service".into()), 150);
     assert_eq!(rules.reserve, [mpv, nginx]);
     assert_eq!(
@@ -150,7 +150,7 @@ fn of_several_groups_the_most_counts() {
 }
 
 #[test]
-fn who_is_named_does_not_get_the_groups() {
+fn a_named_user_does_not_get_the_groups_tickets() {
     let base = good("[groups]\nstaff = 5000\n[users]\nalice = 100\nbob = 0\n")
         .rules
         .base;
@@ -158,7 +158,7 @@ fn who_is_named_does_not_get_the_groups() {
 }
 
 #[test]
-fn a_frozen_group_freezes_who_is_in_no_other() {
+fn a_frozen_group_freezes_members_of_no_other_group() {
     let base = good("[groups]\nstaff = 0\nstudents = 100\n").rules.base;
     assert_eq!(base, [(1000, 0), (1001, 100), (1002, 100)].into());
 }
@@ -189,7 +189,7 @@ fn a_name_with_a_dot_is_in_quotes() {
 }
 
 #[test]
-fn what_is_not_toml_is_shown_where_it_stops_being_it() {
+fn text_that_is_not_toml_is_refused_at_its_position() {
     refused("default = 1000\nfloor = 25%\n", "2:9", "not TOML");
     refused("[users\nalice = 1000\n", "1:7", "not TOML");
     refused("floor = \"25%\n", "1:13", "not TOML");
@@ -366,7 +366,7 @@ fn users_and_groups_that_there_are_not_are_refused() {
 }
 
 #[test]
-fn nobody_is_named_twice() {
+fn no_user_is_named_twice() {
     let text = "[users]\nalice = 100\nbob = 100\n1000 = 200\n";
     refused(text, "4:1", "1000 is alice, named in line 2 already");
     let text = "[users]\n1000 = 100\nalice = 200\n";
@@ -480,7 +480,7 @@ fn nothing_is_reserved_for_twice() {
 }
 
 #[test]
-fn all_that_is_wrong_is_said_in_the_order_of_the_file() {
+fn all_faults_are_reported_in_the_order_of_the_file() {
     let text =
         "[users]\nalcie = 1\n\n[[reserve]]\nprogram = \"a/b\"\n\n[groups]\nstaf = 100\nstaff = 1\n";
     let message = bad(text).to_string();
@@ -500,7 +500,7 @@ fn all_that_is_wrong_is_said_in_the_order_of_the_file() {
 }
 
 #[test]
-fn what_a_file_holds_does_not_move_the_cursor_of_who_reads_about_it() {
+fn control_characters_of_a_file_are_not_printed() {
     for text in [
         "\"\\u001b[2J\" = 1",
         "[users]\n\"\\u001b[2J\" = true",

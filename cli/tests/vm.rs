@@ -1,5 +1,5 @@
-//! The scripts of vm/ in the virtual machine. Needs what `make vm` fetches and the programs built for release, among them the
-//! laboratory: so it is not run by a plain `cargo test` but by `make test`, as `cargo test -- --ignored`.
+//! Runs the scripts of vm/ in the virtual machine. The tests need what `make vm` fetches, and the release build of the programs,
+//! including tombola-lab. So `make test` runs them (`cargo test -- --ignored`), a plain `cargo test` does not.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -8,7 +8,7 @@ fn in_source(path: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("..").join(path)
 }
 
-// What a process without privileges tries; libraries are not needed in the guest.
+// The calls that a process without privileges tries; static, so that the guest needs no libraries.
 fn compile_calls() -> PathBuf {
     let program = Path::new(env!("CARGO_TARGET_TMPDIR")).join("calls");
     let status = Command::new("gcc")
@@ -27,7 +27,7 @@ fn checks() -> PathBuf {
     in_source("cli/tests/vm/checks.sh")
 }
 
-// It reads JSON in the guest.
+// The scripts read JSON with it.
 fn jq() -> PathBuf {
     let path = std::env::var_os("PATH").unwrap_or_default();
     let found = std::env::split_paths(&path).map(|folder| folder.join("jq"));
@@ -35,7 +35,7 @@ fn jq() -> PathBuf {
     found.next().expect("jq is needed for this test: make deps")
 }
 
-// A script of vm/ in the machine, with more options for that and other programs in it.
+// Runs a script of vm/ in the machine, with more options for `tombola-lab vm` and more programs.
 fn passes(script: &str, options: &[&str], programs: &[&Path]) {
     let path = in_source("cli/tests/vm").join(script);
     let mut command = Command::new(in_source("target/release/tombola-lab"));
@@ -64,7 +64,7 @@ fn currencies_reservations_freezing_and_rules_on_a_real_kernel() {
 
 #[test]
 #[ignore = "boots a virtual machine: make test"]
-fn the_frozen_stand_still_and_are_no_stall() {
+fn a_frozen_process_gets_no_cpu_time_and_is_no_stall() {
     passes("frozen.sh", &["--measured"], &[]);
 }
 
@@ -75,7 +75,7 @@ fn run(command: &mut Command) -> String {
     String::from_utf8_lossy(&output.stdout).trim().to_owned()
 }
 
-// The same package, but for its version.
+// The same package with a newer version.
 fn newer(package: &str) -> String {
     const RENUMBER: &str = r#"
         rm -rf "$2" && dpkg-deb -R "$1" "$2" &&
@@ -109,6 +109,6 @@ fn the_package_and_its_service_under_systemd() {
 
 #[test]
 #[ignore = "boots a virtual machine: make test"]
-fn an_ejection_is_told_and_the_dump_shows_the_economy() {
+fn an_ejection_is_reported_and_the_dump_shows_the_economy() {
     passes("ejected.sh", &["--timeout", "300"], &[&checks()]);
 }

@@ -1,5 +1,5 @@
-//! The commands as programs: bad input, and a machine on which nothing schedules by tickets. What they do on one that has
-//! sched_ext is tried in the virtual machine (vm/refusals.sh).
+//! The commands as programs: with bad input, and on a machine without sched_ext. The virtual machine tests them with sched_ext
+//! (vm/refusals.sh).
 
 mod bare;
 
@@ -14,7 +14,7 @@ const TOMBOLA: &str = env!("CARGO_BIN_EXE_tombola");
 
 const PROGRAMS: [&str; 5] = [LNICE, LRENICE, LSETBASE, LTIX, TOMBOLA];
 const REFUSED: i32 = 1;
-const WRONGLY_CALLED: i32 = 2;
+const USAGE_ERROR: i32 = 2;
 
 fn answer(program: &str, arguments: &[&str]) -> Output {
     bare::program(program).args(arguments).output().unwrap()
@@ -28,54 +28,54 @@ fn assert_answer(program: &str, arguments: &[&str], status: i32, words: &str) {
 }
 
 #[test]
-fn numbers_that_are_none_are_answered_with_the_range() {
+fn bad_numbers_are_answered_with_the_range() {
     let (run, make) = (["run", "-t"], ["currency", "make", "a", "--tickets"]);
     let fund = ["currency", "fund", "a"];
     for number in ["-1", "10001", "abc", "", "1.5"] {
-        assert_answer(LRENICE, &["1", number], WRONGLY_CALLED, "from 1 to 10000");
+        assert_answer(LRENICE, &["1", number], USAGE_ERROR, "from 1 to 10000");
         assert_answer(
             LNICE,
             &["-t", number, "true"],
-            WRONGLY_CALLED,
+            USAGE_ERROR,
             "from 1 to 10000",
         );
         assert_answer(
             LSETBASE,
             &["-u", "root", number],
-            WRONGLY_CALLED,
+            USAGE_ERROR,
             "from 100 to 10000",
         );
         for call in [&run[..], &make, &fund] {
             let call = [call, &[number]].concat();
-            assert_answer(TOMBOLA, &call, WRONGLY_CALLED, "from 1 to 10000");
+            assert_answer(TOMBOLA, &call, USAGE_ERROR, "from 1 to 10000");
         }
     }
     for (program, call) in [(LNICE, &["-t"][..]), (TOMBOLA, &run), (TOMBOLA, &make)] {
         let call = [call, &["0"]].concat();
-        assert_answer(program, &call, WRONGLY_CALLED, "from 1 to 10000;");
+        assert_answer(program, &call, USAGE_ERROR, "from 1 to 10000;");
     }
     assert_answer(
         LSETBASE,
         &["-u", "root", "99"],
-        WRONGLY_CALLED,
+        USAGE_ERROR,
         "from 100 to 10000",
     );
 }
 
 #[test]
-fn what_is_no_share_is_answered_with_the_range() {
+fn bad_shares_are_answered_with_the_range() {
     for (share, words) in [
         ("30", "as in 30%"),
         ("", "as in 30%"),
         ("0%", "from 1% to 51200%"),
     ] {
         let call = ["reserve", share, "--pid", "1"];
-        assert_answer(TOMBOLA, &call, WRONGLY_CALLED, words);
+        assert_answer(TOMBOLA, &call, USAGE_ERROR, words);
     }
 }
 
 #[test]
-fn what_is_no_currencys_name_is_told_what_one_is() {
+fn bad_names_of_currencies_are_answered_with_the_rule() {
     for name in ["", "-a", "a b", "root:", "a-name-of-24-characters_"] {
         for call in [
             &["currency", "make"][..],
@@ -83,15 +83,15 @@ fn what_is_no_currencys_name_is_told_what_one_is() {
             &["reserve", "1%", "-c"],
         ] {
             let call = [call, &[name]].concat();
-            assert_answer(TOMBOLA, &call, WRONGLY_CALLED, "1 to 23 letters");
+            assert_answer(TOMBOLA, &call, USAGE_ERROR, "1 to 23 letters");
         }
     }
     let call = ["currency", "retire", "no-such-user:a"];
-    assert_answer(TOMBOLA, &call, WRONGLY_CALLED, "no user has this name");
+    assert_answer(TOMBOLA, &call, USAGE_ERROR, "no user has this name");
 }
 
 #[test]
-fn a_scheduler_does_not_start_by_wrong_rules() {
+fn the_scheduler_does_not_start_with_wrong_rules() {
     let path = Path::new(env!("CARGO_TARGET_TMPDIR")).join("start.toml");
     std::fs::write(&path, "floor = 30\nroot = 5\n").unwrap();
     let call = ["start", "--rules", path.to_str().unwrap()];
@@ -107,23 +107,23 @@ fn a_scheduler_does_not_start_by_wrong_rules() {
 }
 
 #[test]
-fn what_is_no_process_and_no_user_is_said_to_be_none() {
+fn bad_pids_and_unknown_users_are_refused() {
     for pid in ["0", "-1", "init", ""] {
-        assert_answer(LTIX, &["-p", pid], WRONGLY_CALLED, "from 1 up");
-        assert_answer(LRENICE, &[pid, "100"], WRONGLY_CALLED, "from 1 up");
+        assert_answer(LTIX, &["-p", pid], USAGE_ERROR, "from 1 up");
+        assert_answer(LRENICE, &[pid, "100"], USAGE_ERROR, "from 1 up");
         let call = ["currency", "enter", "a", pid];
-        assert_answer(TOMBOLA, &call, WRONGLY_CALLED, "from 1 up");
+        assert_answer(TOMBOLA, &call, USAGE_ERROR, "from 1 up");
     }
     assert_answer(
         LTIX,
         &["-u", "no-such-user"],
-        WRONGLY_CALLED,
+        USAGE_ERROR,
         "no user has this name",
     );
     assert_answer(
         LSETBASE,
         &["-u", "no-such-user", "500"],
-        WRONGLY_CALLED,
+        USAGE_ERROR,
         "no user has this name",
     );
 }
@@ -150,12 +150,12 @@ fn arguments_that_are_missing_or_too_many_are_answered_with_the_usage() {
         (TOMBOLA, &["release", "--pid", "1", "--currency", "a"]),
     ];
     for (program, arguments) in calls {
-        assert_answer(program, arguments, WRONGLY_CALLED, "Usage:");
+        assert_answer(program, arguments, USAGE_ERROR, "Usage:");
     }
 }
 
 #[test]
-fn every_program_explains_itself() {
+fn every_help_has_the_exit_status() {
     for program in PROGRAMS {
         let output = answer(program, &["--help"]);
         assert!(output.status.success());
@@ -197,7 +197,7 @@ fn without_sched_ext_every_request_is_refused_and_says_why() {
 }
 
 #[test]
-fn status_tells_what_it_knows_as_json_even_so() {
+fn status_prints_json_without_sched_ext() {
     let output = answer(TOMBOLA, &["status", "--json"]);
     let report: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
     assert_eq!(report["kernel"]["sched_ext"], false);
@@ -205,7 +205,7 @@ fn status_tells_what_it_knows_as_json_even_so() {
 }
 
 #[test]
-fn what_cannot_be_given_tickets_is_not_run() {
+fn a_command_that_cannot_get_tickets_is_not_run() {
     let calls: [(&str, &[&str]); 3] = [
         (LNICE, &["-t", "10", "echo", "ran"]),
         (TOMBOLA, &["run", "echo", "ran"]),

@@ -1,7 +1,7 @@
-//! The border to C: the structures that cross it and the only `unsafe` of this crate.
+//! The interface to C: its structures, and the only `unsafe` of this crate.
 //!
-//! C masks every index and bounds every loop, so a call is memory-safe whatever its arguments; what the safe face in
-//! `lib.rs` checks are the economy's own preconditions.
+//! C masks every index and bounds every loop, so a call is memory-safe whatever its arguments; the safe functions in `lib.rs`
+//! check the economy's own preconditions.
 
 use crate::limits::{CLIENTS, PASSED_MAX};
 use std::alloc::{Layout, alloc_zeroed, handle_alloc_error};
@@ -14,19 +14,19 @@ pub struct Client {
     pub pass: u64,
     /// The virtual deadline that orders it.
     pub key: u64,
-    /// CPUs it, or anyone waiting below it, may run on; bit = cpu mod 64.
+    /// CPUs that it, or any client waiting below it, may run on; bit = cpu mod 64.
     pub mask: u64,
     /// Its currency.
     pub parent: u32,
-    /// Its tickets, in the currency's money.
+    /// Its tickets in that currency.
     pub tickets: u32,
     /// The smallest pass of its subtree in the currency's order.
     pub low_pass: u64,
     /// The union of the masks of its subtree.
     pub low_mask: u64,
-    /// Its neighbours below in the order.
+    /// Its children in the tree of the order.
     pub child: [u32; 2],
-    /// Its neighbour above; of an unused client, the next unused one.
+    /// Its parent in that tree; of an unused client, the next unused one.
     pub up: u32,
     /// The height of its subtree.
     pub height: u8,
@@ -34,38 +34,38 @@ pub struct Client {
     pub state: u8,
     /// A [`crate::Kind`], or 0 if unused.
     pub kind: u8,
-    /// Of one that is [`BEHIND`]: when its lag was halved last.
+    /// While it is [`BEHIND`]: when its lag was last halved.
     pub epoch: u8,
-    /// As a currency: the mean pass of its active clients, weighted by tickets, rounded down.
+    /// As a currency: the mean pass of the clients that count, weighted by tickets, rounded down.
     pub vnow: u64,
-    /// What the division by `weight` left over. Of a leaf: since when it has waited, ns.
+    /// As a currency: the remainder of the division by `weight`. As a leaf: since when it waits, ns.
     pub sum: u64,
-    /// Of a currency: service per ticket of the clients that count. Of a leaf: the one that has waited next less long.
+    /// As a currency: service per ticket of the clients that count. As a leaf: the next newer one of the waiting leaves.
     pub served: u64,
-    /// Of a leaf: the one that has waited next longer. Of a currency: how many clients it has.
+    /// As a currency: how many clients it has. As a leaf: the next older one of the waiting leaves.
     pub older: u32,
     /// Tickets of the clients that count in `vnow`.
     pub weight: u32,
     /// Tickets of active clients that do not count.
     pub behind: u32,
-    /// The top of its clients' order, 0 if none waits.
+    /// The root of the order of its clients, 0 if none waits.
     pub root: u32,
     /// How many clients are active.
     pub active: u32,
-    /// While it runs, its distance to its currency's `served` at the best; while it waits, by how much that had grown; while
-    /// it is inactive, its lag when it left, ns.
+    /// While it runs, the smallest distance of its pass to its currency's `served`; while it waits, by how much that distance
+    /// had grown; while it is inactive, its lag when it left, ns.
     pub level: u64,
-    /// What it, or those who run below it, were charged in advance, ns.
+    /// Charged in advance to it, for its own run or for those of leaves below it, ns.
     pub precharged_ns: u64,
     /// Service received so far, ns.
     pub used_ns: u64,
-    /// The part of it since birth, or since it last had a child, ns.
+    /// The part of it since its creation or last move, or since it last forked, ns.
     pub young_ns: u64,
 }
 
-/// In [`Client::state`]: runnable, or the currency of somebody runnable.
+/// In [`Client::state`]: runnable, or a currency with a runnable client.
 pub const ACTIVE: u8 = 1;
-/// In [`Client::state`]: waiting, or the currency of somebody waiting.
+/// In [`Client::state`]: waiting, or a currency with a waiting client.
 pub const QUEUED: u8 = 2;
 /// In [`Client::state`]: active, but unable to use its tickets, and not counted in its currency's vnow.
 pub const BEHIND: u8 = 4;
@@ -74,15 +74,15 @@ pub const BEHIND: u8 = 4;
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct Rules {
-    /// What a pick expects to be used, and the request behind a deadline, ns.
+    /// The expected use of a run, and the request behind a deadline, ns.
     pub quantum_ns: u64,
-    /// How far ahead of vnow a charged pass may be, in the client's service, ns; below 2^29.
+    /// The bound on lag, in the client's service, where a client joins, leaves or changes, ns; below 2^29.
     pub lag_ns: u64,
-    /// How much of it a client that was away may come back with, ns.
+    /// The largest lag with which a client returns, unless it left with a larger one, ns.
     pub credit_ns: u64,
-    /// With a larger lag than this, ns, a client is behind: it cannot use its tickets, and counts in vnow no more.
+    /// With a larger lag, ns, a client is behind: it cannot use its tickets, and does not count in vnow.
     pub behind_ns: u64,
-    /// For how long a slice is not cut short by a client that wakes up, ns.
+    /// How much of the beginning of a slice is protected from waking clients, ns.
     pub protect_ns: u64,
     /// 0: stride; 1: lottery.
     pub lottery: u32,
@@ -94,15 +94,15 @@ pub struct Rules {
 pub struct Bill {
     /// Run since the last settlement, ns.
     pub used_ns: u64,
-    /// What the pick had charged for it, ns, to be undone.
+    /// Charged in advance by the pick, ns; to be undone.
     pub precharge_ns: u64,
-    /// What the next run is charged in advance, ns.
+    /// To be charged in advance for the next run, ns.
     pub next_ns: u64,
     /// Lottery: at least 32 random bits.
     pub seed: u64,
 }
 
-/// How a leaf is running: `struct tb_run`.
+/// A run of a leaf: `struct tb_run`.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Run {
@@ -110,7 +110,7 @@ pub struct Run {
     pub ran_ns: u64,
     /// What was charged in advance, ns.
     pub precharge_ns: u64,
-    /// Not 0: the client that wakes up was woken by this leaf.
+    /// Not 0: this leaf woke the client that wakes up.
     pub woke: u64,
 }
 
@@ -140,7 +140,7 @@ pub(crate) struct Queue {
 }
 
 impl Queue {
-    /// 38 megabytes of zeroes that never pass over the stack.
+    /// 38 megabytes of zeroes, which never pass over the stack.
     pub(crate) fn boxed() -> Box<Self> {
         let layout = Layout::new::<Self>();
         // SAFETY: the layout is not empty; all-zero bytes are a valid Queue, which holds integers only; the box frees
@@ -189,7 +189,7 @@ c_functions! {
     "tombola_overdue" overdue(q: &mut Queue, now: u64, patience_ns: u64, mask: u64) -> u32;
     "tombola_meet" meet(q: &mut Queue, a: u32, b: u32) -> u64;
     "tombola_keeps" keeps(q: &mut Queue, r: &Rules, held: u32, best: u32) -> u32;
-    "tombola_crossing_ns" crossing_ns(q: &mut Queue, r: &Rules, waker: u32, runner: u32, run: &Run) -> u64;
+    "tombola_crossing_ns" crossing_ns(q: &mut Queue, r: &Rules, waking: u32, runner: u32, run: &Run) -> u64;
     "tombola_set_pass" set_pass(q: &mut Queue, r: &Rules, i: u32, pass: u64) -> u32;
     "tombola_set_tickets" set_tickets(q: &mut Queue, r: &Rules, i: u32, tickets: u32) -> u32;
     "tombola_move" move_to(q: &mut Queue, r: &Rules, i: u32, parent: u32) -> u32;

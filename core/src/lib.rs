@@ -1,4 +1,4 @@
-//! The economy of one run queue: the very C that the kernel's scheduler runs, with a thin Rust face.
+//! The economy of one run queue: the C code that the kernel's scheduler runs, with a thin Rust interface.
 //!
 //! `include/tombola/economy.h` states the rules; [`Economy`] maps one to one to its functions. Times are nanoseconds,
 //! passes are ns * 2^16 for one ticket and wrap, CPUs are bits of a mask (cpu mod 64). A broken precondition panics and
@@ -28,18 +28,18 @@ pub mod limits;
 pub use ffi::{ACTIVE, BEHIND, Bill, Client, QUEUED, Rules, Run};
 use limits::{CLIENTS, DEPTH, MACHINE_TICKETS, TICKETS_LIMIT, TICKETS_MIN};
 
-/// The root of the tree.
+/// The root currency.
 pub const BASE: u32 = 1;
 /// The currency of all users.
 pub const BEST_EFFORT: u32 = 2;
-/// The currency of the frozen, which is nobody's client.
+/// The second root, beside base: the currency of frozen clients.
 pub const FROZEN: u32 = 3;
 
 /// What a client is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub enum Kind {
-    /// The root.
+    /// The root currency.
     Base = 1,
     /// The currency of all users.
     BestEffort = 2,
@@ -49,11 +49,11 @@ pub enum Kind {
     Process = 4,
     /// A leaf.
     Thread = 5,
-    /// A currency of a user's own making.
+    /// A currency that a user makes.
     Currency = 6,
     /// A client of base that is guaranteed a part of the machine.
     Reservation = 7,
-    /// The currency of the frozen.
+    /// The frozen root.
     Frozen = 8,
 }
 
@@ -71,8 +71,9 @@ impl Rules {
         }
     }
 
-    /// Lottery scheduling with the usual lag of 500 ms: a tighter one would cut off the exponential's tail. The credit of
-    /// fifty quanta holds what others were lucky in; with less, who naps among many loses by each nap.
+    /// Lottery scheduling with the usual lag of 500 ms: a smaller one would cut off the exponential's tail. The credit of
+    /// fifty quanta, at most 500 ms, covers what others win by luck; with less, a client that naps beside many others loses by
+    /// each nap.
     #[must_use]
     pub const fn lottery(quantum_ns: u64) -> Self {
         Self {
@@ -100,7 +101,7 @@ pub fn advance(used_ns: u64, draw: u64, tickets: u32) -> u64 {
     ffi::advance(used_ns, draw, u64::from(tickets))
 }
 
-/// Which part of a dead child's service its parent answers for.
+/// The part of an exited child's service that is charged to its parent, ns.
 #[must_use]
 pub fn returned_ns(service_ns: u64) -> u64 {
     ffi::returned_ns(service_ns)
@@ -131,7 +132,7 @@ pub fn log2_table(i: u32) -> u32 {
 /// Counters of a whole queue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Counters {
-    /// Clients in use, base and best-effort included.
+    /// Clients in use, with base, best effort and the frozen root.
     pub used: u32,
     /// Leaves that wait.
     pub waiting: u32,
@@ -139,24 +140,24 @@ pub struct Counters {
     pub behind: u32,
     /// Active leaves that may not run on all CPUs.
     pub bound_leaves: u32,
-    /// Of those, how many may run on each CPU.
+    /// How many of the bound leaves may run on each CPU.
     pub bound: [u16; 64],
     /// The leaf that has waited longest, 0 if none.
     pub oldest: u32,
     /// The leaf that began to wait last, 0 if none.
     pub newest: u32,
-    /// Charges in which the lag bound took something.
+    /// Charges that were cut to [`limits::AHEAD_MAX_NS`].
     pub clamped: u64,
 }
 
-/// One run queue with its rules. 32 MB of address space; memory as far as clients have been used.
+/// One run queue with its rules. 38 MB of address space, of which only clients that were used take memory.
 pub struct Economy {
     queue: Box<ffi::Queue>,
     rules: Rules,
 }
 
 impl Economy {
-    /// A queue with its base, frozen and best-effort currencies, the last with all of the machine.
+    /// A queue with base, the frozen root, and best effort, which holds the whole machine. Panics if `lag_ns` is not below 2^29.
     #[must_use]
     pub fn new(rules: Rules) -> Self {
         assert!(
@@ -175,18 +176,18 @@ impl Economy {
         Self { queue, rules }
     }
 
-    /// The rules it goes by.
+    /// Its rules.
     #[must_use]
     pub fn rules(&self) -> &Rules {
         &self.rules
     }
 
-    /// Go by other rules from now on; keys of those who wait are not recomputed before their next charge.
+    /// Changes the rules from now on. The keys of waiting clients are not recomputed before their next charge.
     pub fn set_rules(&mut self, rules: Rules) {
         self.rules = rules;
     }
 
-    /// A client in use.
+    /// A client. Panics if it is not in use.
     #[must_use]
     pub fn client(&self, i: u32) -> &Client {
         assert!(
@@ -205,7 +206,7 @@ impl Economy {
         (1..CLIENTS).contains(&i) && self.queue.client[i as usize].kind != 0
     }
 
-    /// "None", of which no operation may ever write more than `up`.
+    /// Client 0, "none", of which no operation may write any field but `up`.
     #[must_use]
     pub fn none(&self) -> &Client {
         &self.queue.client[0]
@@ -227,7 +228,7 @@ impl Economy {
         }
     }
 
-    /// A new, idle client that stands at its currency's vnow. `None` if all are in use.
+    /// A new, idle client at its currency's vnow. `None` if all are in use.
     pub fn new_client(&mut self, kind: Kind, parent: u32, tickets: u32) -> Option<u32> {
         check_tickets(tickets);
         self.check_currency(parent);
@@ -235,7 +236,7 @@ impl Economy {
         some(ffi::new(&mut self.queue, kind as u32, parent, tickets))
     }
 
-    /// Give back an idle client without children.
+    /// Frees an idle client without children.
     pub fn free(&mut self, i: u32) {
         self.check_below_base(i);
         assert!(
@@ -251,8 +252,8 @@ impl Economy {
         ffi::join(&mut self.queue, &self.rules, leaf, mask, 0);
     }
 
-    /// The same for a leaf that another one, which is running, has woken: within their currency it comes without credit, unless
-    /// it is owed all of that.
+    /// The same for a leaf that another, running leaf has woken. In the currency where the two meet it gets no credit, unless it
+    /// is owed all of it, or that currency is base or best effort.
     pub fn join_woken(&mut self, leaf: u32, mask: u64, waker: u32) {
         self.check_leaf(leaf);
         self.check_leaf(waker);
@@ -281,29 +282,30 @@ impl Economy {
         ffi::wait(&mut self.queue, &self.rules, leaf, mask, now);
     }
 
-    /// A leaf stops waiting, if it does.
+    /// A leaf stops waiting, if it waits.
     pub fn withdraw(&mut self, leaf: u32) {
         self.check_leaf(leaf);
         ffi::withdraw(&mut self.queue, leaf);
     }
 
-    /// Settle a leaf's run on everyone who pays for it, and charge the next one in advance.
+    /// Charges a leaf's run, and its next run in advance, to the leaf and to each of its currencies.
     pub fn charge(&mut self, leaf: u32, bill: &Bill) {
         self.check_leaf(leaf);
         ffi::charge(&mut self.queue, &self.rules, leaf, bill);
     }
 
-    /// Whose turn it is on a CPU of `mask`, among those who wait.
+    /// The waiting leaf that is next on a CPU of `mask`.
     pub fn pick(&mut self, mask: u64) -> Option<u32> {
         some(ffi::pick(&mut self.queue, &self.rules, mask))
     }
 
-    /// Whoever of the oldest four has waited for longer than `patience_ns`.
+    /// The first of the four oldest waiting leaves that may run on `mask`, if it has waited for `patience_ns`.
     pub fn overdue(&mut self, now: u64, patience_ns: u64, mask: u64) -> Option<u32> {
         some(ffi::overdue(&mut self.queue, now, patience_ns, mask))
     }
 
-    /// The ancestors-or-selves of two leaves that are clients of one currency.
+    /// Where two leaves meet: the leaves themselves, or currencies of theirs, that are clients of one currency. If only one leaf
+    /// is frozen, they are the two roots.
     pub fn meet(&mut self, a: u32, b: u32) -> (u32, u32) {
         self.check_leaf(a);
         self.check_leaf(b);
@@ -311,34 +313,35 @@ impl Economy {
         ((both >> 32) as u32, both as u32)
     }
 
-    /// Shall `held`, settled and not waiting, go on rather than give way to `best`?
+    /// Does `held`, settled and not waiting, go on rather than give way to `best`?
     pub fn keeps(&mut self, held: u32, best: u32) -> bool {
         self.check_leaf(held);
         self.check_leaf(best);
         ffi::keeps(&mut self.queue, &self.rules, held, best) != 0
     }
 
-    /// For how many more ns `runner` may go on before `waker` is the better choice; [`limits::NEVER`] if not by running.
-    pub fn crossing_ns(&mut self, waker: u32, runner: u32, run: &Run) -> u64 {
-        self.check_leaf(waker);
+    /// For how many more ns `runner` may go on before `waking` is the better choice. 0: it preempts; [`limits::NEVER`]: not
+    /// before another client is charged.
+    pub fn crossing_ns(&mut self, waking: u32, runner: u32, run: &Run) -> u64 {
+        self.check_leaf(waking);
         self.check_leaf(runner);
-        ffi::crossing_ns(&mut self.queue, &self.rules, waker, runner, run)
+        ffi::crossing_ns(&mut self.queue, &self.rules, waking, runner, run)
     }
 
-    /// The one setter of a pass. It must be within 2^45 of the currency's vnow.
+    /// Sets a client's pass, which must be within 2^45 of its currency's vnow.
     pub fn set_pass(&mut self, i: u32, pass: u64) {
         self.check_below_base(i);
         ffi::set_pass(&mut self.queue, &self.rules, i, pass);
     }
 
-    /// Change a client's tickets; its lag in service stays.
+    /// Sets a client's tickets, 1 to 2^14 - 1. Its lag in service stays.
     pub fn set_tickets(&mut self, i: u32, tickets: u32) {
         check_tickets(tickets);
         self.check_below_base(i);
         ffi::set_tickets(&mut self.queue, &self.rules, i, tickets);
     }
 
-    /// A client changes to another currency, with all that is in it; not into itself, and not deeper than the tree may be.
+    /// Moves a client to another currency, with all that is in it; not into itself, and not deeper than the tree may be.
     pub fn move_to(&mut self, i: u32, parent: u32) {
         self.check_below_base(i);
         self.check_currency(parent);
@@ -350,47 +353,47 @@ impl Economy {
         ffi::move_to(&mut self.queue, &self.rules, i, parent);
     }
 
-    /// Is it frozen, or somebody it is a client of?
+    /// Is a leaf, or one of its currencies, a client of the frozen root?
     pub fn frozen(&mut self, i: u32) -> bool {
         self.check_leaf(i);
         ffi::frozen(&mut self.queue, i) != 0
     }
 
-    /// `i`, or that one of its currencies which is a client of `parent`.
+    /// `i`, or the one of its currencies that is a client of `parent`.
     pub fn child_of(&mut self, parent: u32, i: u32) -> Option<u32> {
         some(ffi::child_of(&mut self.queue, parent, i))
     }
 
-    /// A new idle leaf takes its place beside the leaf that forked it, which is running.
+    /// A new, idle leaf starts at the projected pass of the running leaf that forked it.
     pub fn born(&mut self, child: u32, forker: u32, run: &Run) {
         self.check_leaf(child);
         self.check_leaf(forker);
         assert!(
             self.client(child).state == 0,
-            "leaf {child} is born while active"
+            "leaf {child} is a new child, but active"
         );
         ffi::born(&mut self.queue, child, forker, run);
     }
 
-    /// A client that is about to be freed leaves what it still owes to `heir`, if that one is in the same currency.
+    /// A client that is about to be freed leaves what it still owes to `heir`, if that is in the same currency.
     pub fn died(&mut self, i: u32, heir: u32) {
         self.check_below_base(i);
         self.check_leaf(heir);
         ffi::died(&mut self.queue, &self.rules, i, heir);
     }
 
-    /// Set the clock of a currency that has no active client. For tests that begin close to a wrap-around; idle clients
-    /// stay where they are, so do this before there are any.
+    /// Sets vnow of a currency without active clients, for tests that begin close to a wrap-around. Idle clients keep their
+    /// passes, so do this before there are any.
     pub fn start_at(&mut self, currency: u32, vnow: u64) {
         self.check_currency(currency);
         assert!(
             self.client(currency).active == 0,
-            "currency {currency} has active clients, its clock is their mean"
+            "currency {currency} has active clients, so its vnow is their mean"
         );
         ffi::start_at(&mut self.queue, currency, vnow);
     }
 
-    /// A client and all that it is a client of, up to the root.
+    /// A client and the currencies that it is in, up to the root.
     pub fn line(&self, i: u32) -> impl Iterator<Item = u32> {
         std::iter::successors(Some(i), |&i| some(self.client(i).parent))
     }
@@ -421,7 +424,7 @@ impl Economy {
     fn check_below_base(&self, i: u32) {
         assert!(
             self.client(i).parent != 0,
-            "client {i} is base, which is nobody's client"
+            "client {i} is a root, base or the frozen one"
         );
     }
 }

@@ -4,19 +4,19 @@
 pub const TICKETS_MIN: u32 = 1;
 /// Most tickets of a client.
 pub const TICKETS_MAX: u32 = 10_000;
-/// Tickets of a process nobody said anything about.
+/// Tickets of a process if none were set.
 pub const TICKETS_DEFAULT: u32 = 100;
 /// Fewest base tickets of a user.
 pub const BASE_TICKETS_MIN: u32 = 100;
 /// Most base tickets of a user.
 pub const BASE_TICKETS_MAX: u32 = 10_000;
-/// Base tickets of a user nobody said anything about.
+/// Base tickets of a user if none were set.
 pub const BASE_TICKETS_DEFAULT: u32 = 1000;
 /// Clients on one run queue of a process, "none" included; the kernel's scheduler has an eighth of that.
 pub const CLIENTS: u32 = 262_144;
-/// Currencies inside one another, a user's own not counted.
+/// Levels of nested currencies, a user's own not counted.
 pub const NESTED_MAX: u32 = 8;
-/// All of the machine, in tickets of base's clients.
+/// The whole machine, in tickets of base's clients.
 pub const MACHINE_TICKETS: u32 = 10_000;
 /// The most tickets that the arithmetic takes.
 pub const TICKETS_LIMIT: u32 = (1 << 14) - 1;
@@ -30,15 +30,15 @@ pub const PASS_SHIFT: u32 = 16;
 pub const DRAW_SHIFT: u32 = 20;
 /// The most that one charge counts, ns.
 pub const CHARGE_MAX_NS: u64 = 1 << 38;
-/// Up to here a dead child's service is its parent's, ns.
+/// Up to this much of an exited child's service is charged in full to its parent, ns.
 pub const YOUNG_NS: u64 = 50_000_000;
 /// No charge leaves a pass further ahead of vnow, in the client's service, ns.
 pub const AHEAD_MAX_NS: u64 = (1 << 29) - 1;
-/// Clients that are behind halve their lags each 2^`EPOCH_SHIFT` ns.
-pub const EPOCH_SHIFT: u32 = 34;
-/// How many currencies a pick passes over at most.
+/// Clients that are behind and share bound CPUs halve their lags every 2^`EPOCH_SHIFT` ns.
+pub const EPOCH_SHIFT: u32 = 25;
+/// The most currencies that one pick passes over.
 pub const PASSED_MAX: u32 = 8;
-/// What [`crate::Economy::crossing_ns`] says for "not before somebody else is charged".
+/// What [`crate::Economy::crossing_ns`] returns for "not before another client is charged".
 pub const NEVER: u64 = u64::MAX;
 
 /// All of the above, in the order in which C exports them.

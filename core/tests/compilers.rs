@@ -1,4 +1,4 @@
-//! The shared C keeps its laws: every compiler takes it without a warning, and the BPF object needs nobody else's code.
+//! The shared C keeps its rules: every compiler accepts it without a warning, and the BPF object needs no other code.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;

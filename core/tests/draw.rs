@@ -70,7 +70,7 @@ fn chi_square(seen: &[u64], due: &[f64]) -> f64 {
         .sum()
 }
 
-/// Wins of `tickets` in `rounds` lotteries that are held as on the kernel, each of a whole quantum.
+/// The winners among clients with these tickets in `rounds` lotteries as in the kernel, each for a whole quantum.
 fn winners(tickets: &[u32], rounds: usize, seed: u64) -> Vec<usize> {
     let mut machine = Machine::new(Rules::lottery(MS), 1, seed);
     let user = machine.user(1000);
@@ -95,7 +95,7 @@ fn wins_are_a_lottery_s() {
     let tickets = [1, 2, 3, 4, 10, 30, 50];
     let sum = 100.0;
     let all = winners(&tickets, 100_500, 3);
-    // All begin level and unsettled: the first draws are not yet exponential.
+    // All begin at one pass, unsettled: the first draws are not yet exponential.
     let wins = &all[500..];
     let mut seen = vec![0; tickets.len()];
     wins.iter().for_each(|&w| seen[w] += 1);
@@ -111,7 +111,7 @@ fn wins_are_a_lottery_s() {
     );
 }
 
-/// A fresh lottery each time: who wins next does not depend on who won.
+/// Each lottery is fresh: the next winner does not depend on the last.
 #[test]
 fn a_win_does_not_change_the_next() {
     let tickets = [10, 30, 60];

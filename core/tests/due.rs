@@ -38,7 +38,7 @@ fn what_cannot_be_used_goes_to_the_others() {
 fn leaves_on_one_cpu_share_it() {
     let leaves = flat(&[(9, 1), (1, 1), (1, 3)]);
     assert_rates(&leaves, 2, &[2.0, 0.9, 0.1, 1.0]);
-    // A third on CPU 0 that may use CPU 1 as well leaves CPU 0 to the others, as far as that is fair.
+    // Leaves that may use CPU 1 as well leave CPU 0 to the bound one, as far as that is fair.
     let nested = flat(&[(1, 1), (1, 3), (1, 3)]);
     assert_rates(&nested, 2, &[2.0, 2.0 / 3.0, 2.0 / 3.0, 2.0 / 3.0]);
     let nested = flat(&[(1, 1), (3, 3)]);
@@ -48,7 +48,7 @@ fn leaves_on_one_cpu_share_it() {
     // {0} twice, {0, 1}, {0, 1, 2}: the wider a mask, the more is left for it.
     let chain = flat(&[(1, 1), (1, 1), (1, 3), (1, 7)]);
     assert_rates(&chain, 3, &[3.0, 0.5, 0.5, 1.0, 1.0]);
-    // Two pools that overlap in CPU 1.
+    // Two masks that overlap in CPU 1.
     let overlap = flat(&[(1, 3), (1, 3), (1, 6), (1, 6), (1, 6)]);
     assert_rates(&overlap, 3, &[3.0, 0.6, 0.6, 0.6, 0.6, 0.6]);
 }
@@ -86,12 +86,12 @@ fn currencies_have_no_more_than_their_leaves_can_use() {
     clients[2].mask = 1;
     clients[4].mask = 1;
     assert_rates(&clients, 3, &[3.0, 1.0, 1.0, 2.0, 0.0, 1.0, 1.0]);
-    // Tickets alike: the first user is raised to 1 all the same, for nothing of that is missing from the second's 2.
+    // With equal tickets, the first user still gets 1: that takes nothing from the second's 2.
     clients[1].tickets = 1;
     assert_rates(&clients, 3, &[3.0, 1.0, 1.0, 2.0, 0.0, 1.0, 1.0]);
 }
 
-/// Two users of one CPU each compete for CPU 0 inside: nobody is first, it is halved.
+/// Two users of one CPU each have leaves that compete for CPU 0: neither user is first, it is halved.
 #[test]
 fn currencies_of_one_depth_decide_together() {
     let mut clients = vec![Client::currency(None, 1)];
@@ -104,7 +104,7 @@ fn currencies_of_one_depth_decide_together() {
 }
 
 #[test]
-fn who_wants_less_leaves_the_rest() {
+fn what_a_client_does_not_want_is_left_to_the_others() {
     let mut clients = flat(&[(1, 3), (1, 3), (2, 3)]);
     clients[1].demand = 0.1;
     assert_rates(&clients, 2, &[2.0, 0.1, 0.9, 1.0]);
@@ -171,7 +171,7 @@ fn usable(clients: &[Client], set: &[usize], cpus: usize) -> f64 {
     sizes.fold(f64::INFINITY, f64::min)
 }
 
-/// How much more each set of the clients can use than its rates; a set is the bits of its places.
+/// How much more each set of the clients can use than its rates; a set is a mask of indices into `level`.
 fn slacks(clients: &[Client], level: &[usize], all: &[f64], cpus: usize) -> Vec<f64> {
     (0..1_usize << level.len())
         .map(|set| {
@@ -182,7 +182,7 @@ fn slacks(clients: &[Client], level: &[usize], all: &[f64], cpus: usize) -> Vec<
         .collect()
 }
 
-/// What `from` has that `to` could have instead, their places in the level.
+/// What `from` has that `to` could have instead; both are indices into the level.
 fn transferable(slacks: &[f64], from: usize, to: usize) -> f64 {
     let sets = (0..slacks.len()).filter(|set| set >> to & 1 != 0 && set >> from & 1 == 0);
     sets.map(|set| slacks[set]).fold(f64::INFINITY, f64::min)
@@ -239,7 +239,7 @@ fn no_transfer_between_two_clients_of_a_currency_is_fairer() {
     }
 }
 
-/// Both ways to compute it agree where both apply: a mask of one more CPU, which nobody is interested in, changes nothing.
+/// Both ways to compute it agree where both apply: one more CPU that no mask contains changes nothing.
 #[test]
 fn cuts_and_plain_water_filling_agree() {
     let mut random = Random(2);

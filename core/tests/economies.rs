@@ -1,10 +1,10 @@
-//! Random economies against the oracle: does everybody get what is due?
+//! Random economies against the oracle: does every client get what it is due?
 //!
 //! Stride: each client, leaf or currency, is within 1 % of what it is due in 20 s, or within 3 quanta. Lottery: what the
 //! children of each currency got of it is a multinomial's, by a chi-square test of the whole economy.
 //!
 //! Not all of them do yet. Of the first two hundred economies of each mode as many may fail as failed when the mechanism was last
-//! changed (`FAILURES_MAX`): the test holds what has been reached. Any other choice of economies may not fail at all.
+//! changed (`failures_max`): the test keeps what has been reached. With any other choice of economies none may fail.
 //!
 //!   cargo test --release -p tombola-core --test economies -- --nocapture
 //!
@@ -27,7 +27,7 @@ use std::fmt::Write;
 
 const OFF_PART: f64 = 0.01;
 const OFF_QUANTA: f64 = 3.0;
-/// Where everybody is lucky or unlucky by chance alone: one run of the test in a hundred.
+/// How often a run of the test may fail by chance alone: one in a hundred.
 const FALSE_ALARMS: f64 = 0.01;
 /// A client that is due fewer draws is not judged by a chi-square.
 const DRAWS_MIN: f64 = 10.0;
@@ -36,7 +36,7 @@ struct Judged {
     mix: Mix,
     due: Vec<f64>,
     outcome: Outcome,
-    /// More than 1 is too far off, and who it is.
+    /// How far off the worst client is, more than 1 being too far; and its index.
     off: f64,
     worst: usize,
 }
@@ -70,7 +70,7 @@ fn furthest(mix: &Mix, due: &[f64], got: &[f64]) -> (f64, usize) {
 /// The economy's chi-square as a normal deviate (Wilson and Hilferty), in parts of what one run in a hundred exceeds.
 ///
 /// A quantum's draw picks among the children of a currency in proportion to what they are due, so their numbers of quanta are
-/// a multinomial's. Who has all it can use does not depend on luck: it adds its distance, but no degree of freedom.
+/// a multinomial's. A client that has all it can use does not depend on luck: it adds its distance, but no degree of freedom.
 fn luck(mix: &Mix, due: &[f64], got: &[f64], economies: u64) -> f64 {
     let quantum = mix.rules.quantum_ns as f64;
     let (mut chi_square, mut freedom) = (0.0, 0.0);
@@ -87,7 +87,7 @@ fn luck(mix: &Mix, due: &[f64], got: &[f64], economies: u64) -> f64 {
         freedom += open.saturating_sub(1) as f64;
     }
     if freedom == 0.0 {
-        // Nobody's share is a matter of luck.
+        // No share depends on luck.
         return furthest(mix, due, got).0;
     }
     let spread = 2.0 / (9.0 * freedom);
@@ -97,7 +97,7 @@ fn luck(mix: &Mix, due: &[f64], got: &[f64], economies: u64) -> f64 {
     normal / limit
 }
 
-/// Has it a CPU for each of its leaves?
+/// Has a client a CPU for each of its leaves?
 fn is_full(mix: &Mix, due: &[f64], i: usize) -> bool {
     let below = |mut leaf: usize| {
         while leaf > i {
@@ -111,7 +111,7 @@ fn is_full(mix: &Mix, due: &[f64], i: usize) -> bool {
     due[i] > 0.9999 * leaves as f64 * SPAN_NS as f64
 }
 
-/// Is everybody due what its tickets say?
+/// Is every client due what its tickets say?
 fn is_feasible(mix: &Mix, due: &[f64]) -> bool {
     let mut weight = vec![0.0; due.len()];
     for client in &mix.clients[1..] {
@@ -188,16 +188,16 @@ fn table(mode: Mode, seed: u64, judged: &Judged) -> String {
         }
         text.push('\n');
     }
-    for (time, who, change) in &mix.changes {
-        let _ = writeln!(text, "  at {:.1} ms {who}: {change:x?}", ms(*time as f64));
+    for (time, i, change) in &mix.changes {
+        let _ = writeln!(text, "  at {:.1} ms {i}: {change:x?}", ms(*time as f64));
     }
     text
 }
 
-/// The economies that the test looks at by itself.
+/// How many economies of each mode the test runs by default.
 const ECONOMIES: u64 = 200;
 
-/// How many of those may fail, of each kind. To be lowered with each fault that is mended, and never to be raised.
+/// How many of those may fail, of each kind. To be lowered with each fault that is corrected, and never to be raised.
 fn failures_max(mode: Mode) -> [usize; 3] {
     match mode {
         Mode::Static => [0, 0, 7],
@@ -209,12 +209,12 @@ fn failures_max(mode: Mode) -> [usize; 3] {
     }
 }
 
-/// Which economies fail: on one CPU there is nothing that cannot be used.
+/// The kinds of economies. On one CPU all tickets can be used.
 const KINDS: [&str; 3] = ["on one CPU", "on several, feasible", "infeasible"];
 
 #[derive(Default)]
 struct Tally {
-    /// Of each kind, the seeds of those that fail, and how many there are.
+    /// Of each kind, the seeds of the economies that fail, and how many economies there are.
     kinds: [(Vec<u64>, u64); 3],
     clamped: u64,
     worst: (f64, u64),
@@ -274,7 +274,7 @@ fn check(mode: Mode, from: u64, economies: u64, tables: &mut u64) -> Tally {
 }
 
 #[test]
-fn everybody_gets_what_is_due() {
+fn every_client_gets_what_it_is_due() {
     let economies = from_environment("TOMBOLA_ECONOMIES", ECONOMIES);
     let from = from_environment("TOMBOLA_ECONOMIES_FROM", 0);
     let only: String = from_environment("TOMBOLA_ECONOMIES_MODE", String::new());
@@ -306,6 +306,6 @@ fn everybody_gets_what_is_due() {
     }
     assert!(
         failed.is_empty(),
-        "somebody did not get what is due:\n{failed}"
+        "some clients did not get what they are due:\n{failed}"
     );
 }

@@ -43,11 +43,11 @@ fn a_million_operations_agree_with_the_model() {
     if histories >= 100 {
         assert!(
             picks > histories * 50,
-            "only {picks} picks: the histories are idle"
+            "only {picks} picks: too little happens"
         );
         assert!(
             all.rarest() > 0,
-            "a rule was not used at all: histories too tame: {all:?}"
+            "the histories did not use all rules: {all:?}"
         );
     }
 }
@@ -76,7 +76,7 @@ proptest! {
     }
 }
 
-/// A client of many tickets sleeps while one of a single ticket runs: 28 s take it too far for 64 bits of pass x tickets.
+/// A client of many tickets sleeps while one of a single ticket runs: after 28 s, pass x tickets needs more than 64 bits.
 #[test]
 fn tickets_change_after_a_long_sleep() {
     let mut economy = Economy::new(Rules::stride(1_000_000));

@@ -1,4 +1,4 @@
-//! Compiles the scheduler for the BPF target and generates its skeleton, the typed Rust face of its programs and maps.
+//! Compiles the scheduler for the BPF target and generates its skeleton: the typed Rust interface to its programs and maps.
 
 use libbpf_cargo::SkeletonBuilder;
 use std::env;
@@ -23,7 +23,7 @@ fn main() {
     let clang = env::var("BPF_CLANG").unwrap_or_else(|_| CLANG.into());
     if !runs(&clang) {
         fail(
-            &format!("`{clang}` cannot be run, and the scheduler is compiled by it"),
+            &format!("`{clang}`, which compiles the scheduler, cannot be run"),
             &format!("{CLANG} is not installed, or BPF_CLANG names something else"),
             "make deps",
         );

@@ -1,4 +1,4 @@
-//! On which CPUs, and how urgently, this process runs.
+//! The CPUs and the scheduling class of this process.
 
 use nix::sched::{CpuSet, sched_getaffinity, sched_setaffinity};
 use nix::unistd::Pid;
@@ -6,7 +6,7 @@ use std::io;
 
 const SELF: Pid = Pid::from_raw(0);
 
-/// Children are not real-time, or they would escape what is measured.
+/// Children are not real-time, or the scheduler to measure would not schedule them.
 pub fn become_real_time(priority: i32) -> io::Result<()> {
     set_class(libc::SCHED_FIFO | libc::SCHED_RESET_ON_FORK, priority)
 }

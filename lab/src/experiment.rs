@@ -1,4 +1,4 @@
-//! An experiment: who runs, what is measured, what was published, and what ours must be.
+//! An experiment: what runs, what is measured, what was published, and the bars that our figures must meet.
 
 use crate::plan::{Course, DISK_MIB, Line, PLANS_FILE, Plan, Work};
 use crate::result::{self, Row};
@@ -19,7 +19,7 @@ pub struct Experiment {
     pub run: fn(&Bench) -> Result<Vec<Row>>,
 }
 
-/// Plans, and what was seen of each.
+/// Plans, and the course of each.
 pub type Played = Vec<(Plan, Course)>;
 
 /// Where an experiment runs and writes.
@@ -75,7 +75,7 @@ impl Bench {
     }
 }
 
-/// As many processes as a machine of the usual memory has room for, with much to spare.
+/// So many processes fit easily into the usual memory.
 const CLIENTS_USUAL: usize = 200;
 const MEMORY_MIB: u32 = 1024;
 
@@ -87,8 +87,8 @@ fn play_batch(plans: &[Plan]) -> Result<Vec<Course>> {
 
 fn play_boot(plans: &[Plan]) -> Result<Vec<Course>> {
     let shift = plans[0].shift.unwrap_or(Mode::SHIFT_DEFAULT);
-    // A busy guest passes four seconds and more in each of the host's, at the usual speed of its CPU; loading the scheduler
-    // takes it over a minute. The host may be busy, too.
+    // At the usual speed of its CPU, four seconds or more pass in a busy guest for each second of the host; loading the
+    // scheduler takes over a minute. The host may be busy, too.
     let seconds: f64 = plans.iter().map(|plan| plan.seconds + plan.warm_up_s).sum();
     let slower = f64::from(1 << Mode::SHIFT_DEFAULT.saturating_sub(shift));
     let clients = || plans.iter().flat_map(|plan| &plan.clients);

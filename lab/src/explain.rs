@@ -1,8 +1,8 @@
-//! Errors as all of Tombola tells them.
+//! The form of Tombola's error messages.
 
 use anyhow::anyhow;
 
-/// An error says what is the case, the likely cause and what to do.
+/// An error states the fact, the likely cause and the next step.
 pub fn explain(fact: &str, cause: &str, next: &str) -> anyhow::Error {
     anyhow!("{fact}\n  cause: {cause}\n  next:  {next}")
 }

@@ -30,7 +30,7 @@ fn command() -> Command {
             Arg::new("list")
                 .long("list")
                 .action(ArgAction::SetTrue)
-                .help("Say what experiments there are"),
+                .help("List the experiments"),
         )
         .subcommand_negates_reqs(true)
         .arg_required_else_help(true)

@@ -1,18 +1,18 @@
-//! What runs in the guest during an experiment, as data: clients, what changes when, how often to look.
+//! What runs in the guest during an experiment, as data: clients, changes and their times, how often to sample.
 //!
-//! The host writes plans into the guest's image, `lab-driver` plays them there one after another and prints what it sees,
-//! and the host reads that as courses.
+//! The host writes plans into the guest's image, `lab-driver` plays them there one after another and prints samples, and the
+//! host reads these as courses.
 
 use serde::{Deserialize, Serialize};
 
-/// What those with `Work::Disk` write and read: twice the memory.
+/// The disk that clients with `Work::Disk` write and read: twice the memory.
 pub const DISK: &str = "/dev/nvme0n1";
 pub const DISK_MIB: u32 = 2048;
 
 /// Where the driver finds the plans.
 pub const PLANS_FILE: &str = "/lab/plans.json";
 
-/// What a process has without having been given any, under Tombola.
+/// Tickets that a process has under Tombola, if none were set.
 pub const TICKETS_DEFAULT: u32 = 100;
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -24,7 +24,7 @@ pub enum Scheduler {
     Nice,
     /// The kernel's own, by `cpu.weight` of cgroups.
     Weight,
-    /// The kernel's own, with SCHED_DEADLINE for those who have a runtime and a period.
+    /// The kernel's own, with SCHED_DEADLINE for clients that have a runtime and a period.
     Deadline,
 }
 
@@ -48,12 +48,12 @@ impl Scheduler {
     }
 }
 
-/// A currency of a user's own making.
+/// A currency that a user makes.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Currency {
     pub user: u32,
     pub name: String,
-    /// In the user's money.
+    /// In the user's own currency.
     pub tickets: u32,
 }
 
@@ -63,17 +63,17 @@ pub enum Work {
     Burn,
     /// Ends after so many units of work.
     Units(u64),
-    /// Writes more than fits into memory to the disk and reads it back, for ever; a unit is a MiB that moved.
+    /// Writes more than fits into memory to the disk and reads it back, for ever; a unit is a MiB written or read.
     Disk,
-    /// One of apps/, with `--progress FILE`, where it counts its units; at the end it is asked to end.
+    /// A program of apps/, with `--progress FILE`, where it counts its units; SIGTERM ends it.
     Program {
         words: Vec<String>,
-        /// The option by which it is told to write numbers into a file, a line each, when it ends.
+        /// The option that names a file into which it writes numbers, one a line, when it ends.
         numbers: Option<String>,
     },
 }
 
-/// A cgroup, where those are used, and its `cpu.weight`.
+/// A cgroup and its `cpu.weight`, for `Scheduler::Weight`.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Group {
     pub name: String,
@@ -89,7 +89,7 @@ impl Group {
     }
 }
 
-/// What SCHED_DEADLINE is asked for: so much of each period.
+/// Parameters of SCHED_DEADLINE: so much of each period.
 #[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 pub struct Deadline {
     pub runtime_ns: u64,
@@ -102,20 +102,20 @@ pub struct Client {
     pub user: u32,
     /// Under Tombola; the user has the default of base tickets.
     pub tickets: u32,
-    /// Under Tombola: which of its user's currencies it is in, of those of the plan.
+    /// Under Tombola: the currency that it is in, one of the plan's and of its user's.
     pub currency: Option<String>,
     /// Under Tombola: percent of the CPU that it has reserved.
     pub reserved: Option<u32>,
     /// Under the kernel's own scheduler.
     pub nice: i32,
-    /// Where cgroups are used: the one it is in, after those that this one is inside.
+    /// Where cgroups are used: the one that it is in, after the ones around that.
     pub groups: Vec<Group>,
-    /// Where SCHED_DEADLINE is used; without, it is one of all others.
+    /// Where SCHED_DEADLINE is used; without it, the client is an ordinary task.
     pub deadline: Option<Deadline>,
     pub work: Work,
-    /// Begins so long after the first sample, or before the warming up.
+    /// Begins so long after the first sample; `None`: before the warm-up.
     pub starts_s: Option<f64>,
-    /// Is killed at the first sample so long after the first one, or at the end.
+    /// Is killed at the first sample so long after the first one; `None`: at the end.
     pub ends_s: Option<f64>,
 }
 
@@ -165,7 +165,7 @@ pub struct Change {
     pub nice: i32,
 }
 
-/// A reservation that is asked for before the start, for one who may not get it.
+/// A reservation that is requested before the start, and may be refused.
 #[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 pub struct Request {
     pub client: usize,
@@ -176,29 +176,29 @@ pub struct Request {
 pub struct Plan {
     pub name: String,
     pub scheduler: Scheduler,
-    /// On a CPU on which an instruction takes 2^shift ns, if not on the usual one; in a boot of its own.
+    /// An instruction takes 2^shift ns, if not the usual time; in a boot of its own.
     pub shift: Option<u32>,
     /// Under Tombola; made before the clients begin, retired after them.
     pub currencies: Vec<Currency>,
     pub clients: Vec<Client>,
     pub request: Option<Request>,
     pub changes: Vec<Change>,
-    /// Not looked at: until here everybody has started.
+    /// Time before the first sample, in which clients start.
     pub warm_up_s: f64,
-    /// At most so long; a plan with limited work ends when that is done.
+    /// At most so long; a plan with limited work ends when the work is done.
     pub seconds: f64,
     pub every_s: f64,
-    /// One row for each draw as well.
+    /// Record each draw as well.
     pub trace: bool,
 }
 
-/// What was seen of a plan.
+/// All that was recorded of a plan.
 #[derive(Clone, Debug, Default)]
 pub struct Course {
     pub samples: Vec<Sample>,
     pub draws: Vec<Draw>,
     pub ends: Vec<End>,
-    /// To the request, if there was one.
+    /// The answer to the request, if there was one.
     pub answer: Option<Answer>,
 }
 
@@ -226,17 +226,17 @@ pub struct Draw {
     pub base_value: f64,
 }
 
-/// What a client left behind.
+/// A client's results at its end.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct End {
     pub client: usize,
-    /// From its beginning until its work was done, if that was limited.
+    /// From its beginning until its work was done, if the work was limited.
     pub took_ns: Option<u64>,
     /// What it wrote into the file for its numbers.
     pub numbers: Vec<u64>,
 }
 
-/// Of a command.
+/// A command's exit status and messages.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Answer {
     pub status: i32,
@@ -273,7 +273,7 @@ impl Course {
         (self.samples[sample].at_ns - self.samples[0].at_ns) as f64 / 1e9
     }
 
-    /// Of what everybody received, the part of one client.
+    /// One client's part of what all clients received.
     pub fn share(&self, client: usize, from: usize, to: usize) -> f64 {
         self.used_s(client, from, to) / self.all_used_s(from, to)
     }
@@ -295,7 +295,7 @@ impl Course {
         nearest.expect("there is a sample")
     }
 
-    /// Of what some clients received together, the part of the first of them.
+    /// The first client's part of what some clients received together.
     pub fn part(&self, clients: &[usize], from: usize, to: usize) -> f64 {
         let used = |&client: &usize| self.used_s(client, from, to);
         used(&clients[0]) / clients.iter().map(used).sum::<f64>()

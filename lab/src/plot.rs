@@ -61,7 +61,7 @@ pub struct Curve {
 enum Style {
     Line,
     Dots,
-    /// What should be: thin, dashed and black.
+    /// What is due: thin, dashed and black.
     Due,
 }
 
@@ -91,7 +91,7 @@ impl Curve {
     }
 }
 
-/// Nothing, so far above the curves that a legend has room between.
+/// A curve of one point, so far above the others that there is room for a legend.
 pub fn room_above(curves: &[Curve]) -> Curve {
     let points = || curves.iter().flat_map(|curve| &curve.points);
     let high = points()
@@ -108,7 +108,7 @@ pub struct Panel {
     pub x: String,
     pub y: String,
     pub curves: Vec<Curve>,
-    /// Where no curve is.
+    /// In a corner without curves.
     pub legend: SeriesLabelPosition,
 }
 
@@ -144,7 +144,7 @@ pub fn ratios(area: &Area, charts: &[Ratios]) -> Result<()> {
     Ok(())
 }
 
-/// The rows' places on the picture.
+/// Returns the rows' vertical positions on the picture.
 fn draw_ratios(
     area: &Area,
     ratios: &Ratios,

@@ -1,4 +1,4 @@
-//! What an experiment found: rows to compare, and whether the bars were met.
+//! The result of an experiment: rows to compare, and whether the bars were met.
 
 use anyhow::{Context, Result};
 use serde::Serialize;
@@ -14,7 +14,7 @@ pub struct Row {
     pub published: Option<f64>,
     /// What `measured` must be, in words.
     pub bar: String,
-    /// `None` for rows that are only there to compare with.
+    /// `None` for rows without a bar, for comparison only.
     pub pass: Option<bool>,
 }
 
@@ -26,7 +26,7 @@ pub fn write(dir: &Path, rows: &[Row]) -> Result<()> {
     fs::write(&path, text).with_context(|| format!("cannot write {}", path.display()))
 }
 
-/// The rows for people, one line each.
+/// The rows as a table, one line each.
 #[must_use]
 pub fn table(rows: &[Row]) -> String {
     let width = rows.iter().map(|row| row.name.len()).max().unwrap_or(0);

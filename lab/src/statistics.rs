@@ -1,33 +1,32 @@
-//! What chance may do to a lottery, and medians.
+//! How far chance may take a lottery's shares, and medians.
 
 use statrs::distribution::{ChiSquared, ContinuousCDF};
 
-/// A default quantum of the scheduler, in seconds: how long a draw decides for.
+/// The scheduler's default quantum, in seconds: the time that one draw decides.
 pub const QUANTUM_S: f64 = 0.001;
 
-/// By how many standard errors of the binomial a lottery's share is off, when `part` was due and CPU time for `seconds` was
-/// drawn for.
+/// How many standard errors of the binomial a lottery's share is off, if `part` was due of `seconds` of CPU time.
 pub fn standard_errors(measured: f64, part: f64, seconds: f64) -> f64 {
     let draws = seconds / QUANTUM_S;
     (measured - part) / (part * (1.0 - part) / draws).sqrt()
 }
 
-/// The same of the ratio of two shares, each of a time of its own: their relative variances add up.
+/// The same for the ratio of two shares, each of its own time: their relative variances add up.
 pub fn ratio_errors(measured: f64, parts: [f64; 2], seconds: f64) -> f64 {
     let draws = seconds / QUANTUM_S;
     let variance: f64 = parts.iter().map(|part| (1.0 - part) / part / draws).sum();
     (measured / (parts[0] / parts[1]) - 1.0) / variance.sqrt()
 }
 
-/// The probability that errors of the binomial, in standard errors, are together at least as large as these. For a binomial
-/// of so many draws each is normal to a good approximation, and the sum of their squares chi-square.
+/// The probability that errors of the binomial, in standard errors, are together at least as large as these. With so many draws
+/// each is approximately normal, and the sum of their squares chi-square.
 pub fn chance_of(errors: &[f64]) -> f64 {
     let sum: f64 = errors.iter().map(|error| error * error).sum();
     let chi_square = ChiSquared::new(errors.len() as f64).expect("there are errors");
     chi_square.sf(sum)
 }
 
-/// The middle one, or the mean of the two in the middle; nothing of none.
+/// The middle value, or the mean of the two in the middle; `None` if there are no values.
 pub fn median(mut values: Vec<f64>) -> Option<f64> {
     values.sort_by(f64::total_cmp);
     let upper = *values.get(values.len() / 2)?;

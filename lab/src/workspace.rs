@@ -26,7 +26,7 @@ pub fn source_root() -> Result<PathBuf> {
     })
 }
 
-/// Every program that has been built for release but the laboratory itself. Programs are the executable files without a dot:
+/// Every program that has been built for release, except the laboratory itself. Programs are the executable files without a dot:
 /// cargo puts libraries and lists of sources beside them.
 pub fn release_programs() -> Result<Vec<PathBuf>> {
     let Ok(items) = std::fs::read_dir(source_root()?.join("target/release")) else {

@@ -1,23 +1,14 @@
-# Runs in the guest; attacks.rs judges. For each attack: CASE NAME, then the JSON of `tombola status` on one line, of a window
-# of ten seconds in which it went on; or HAS NAME USER USED ELAPSED, in ns. WRONG NAME: WORDS, where something was not refused
-# that must be, or the other way round.
+# Runs in the guest; attacks.rs judges. Prints for each attack: CASE NAME, then the JSON of `tombola status` on one line, of a
+# window of time during the attack; or HAS NAME USER USED ELAPSED, in ns; or LATE NAME and the longest wait, in us. WRONG NAME:
+# WORDS, where a call that must be refused succeeded, or the other way round.
 #
 # attacks.sh SET...: the attacks of these sets
 
-rich=10000 # tickets, the most there may be
+rich=10000 # tickets, the most possible
 as_alice='setpriv --reuid alice --regid alice --clear-groups'
 as_bob='setpriv --reuid bob --regid bob --clear-groups'
 
-several() { # N COMMAND...
-    n=$1
-    shift
-    while [ $n -gt 0 ]; do
-        "$@"
-        n=$((n - 1))
-    done
-}
-
-attack() { # USER ATTACK...: begins, and has everything set up when this returns
+attack() { # USER ATTACK...: starts it; it is set up when this returns
     user=$1
     shift
     : >/tmp/attacker.out
@@ -81,8 +72,8 @@ window() { # NAME [SECONDS]: the attack goes on
     echo
 }
 
-# To look at thousands of clients, as the status does, takes a tenth of the CPU. The kernel's own account of one process costs
-# nothing. Twenty seconds, for the clock has steps of 10 ms.
+# To look at thousands of clients, as the status does, takes a tenth of the CPU. The kernel's own account of a process costs
+# nothing. Twenty seconds, because the clock has steps of 10 ms.
 account() { # NAME USER PID...
     name=$1
     shift
@@ -113,14 +104,14 @@ each_cpu() { # COMMAND...
     done
 }
 
-measure() { # NAME [SECONDS]: beside hogs of bob's, one for each CPU
+measure() { # NAME [SECONDS]: beside bob's hogs, one for each CPU
     each_cpu as bob burn
     sleep 0.5
     window "$@"
     end
 }
 
-# What was used before a change is paid for where it was used.
+# CPU time is charged where it was used, also if the process moves before the charge.
 payment() {
     for way in freeze-unpaid enter-frozen change-currency timed-funding timed-base; do
         each_cpu attack alice $way
@@ -129,7 +120,7 @@ payment() {
     done
 }
 
-# Uids that are somebody's for a while, or in name only
+# Processes that take another user's uid, for a while or for good
 identities() {
     $as_alice tombola currency make trap
     attack root act-as --uid "$(id -u alice)"
@@ -140,7 +131,7 @@ identities() {
     measure act-as 5
     $as_alice tombola currency fund trap 100
 
-    # Alice's own process becomes bob's, as a set-user-ID program may: that is the only process of his here.
+    # Alice's own process becomes bob's, as a set-user-ID program may; it is his only process here.
     cp "$(command -v attacker)" /tmp/of-bob
     chown bob /tmp/of-bob
     chmod 4755 /tmp/of-bob
@@ -154,7 +145,7 @@ identities() {
     window become-owner 5
     end
 
-    # And where it enters a currency of his before it was seen that it is his, it stays there.
+    # If it enters a currency of his before the scheduler has seen that it is his, it stays there.
     $as_bob tombola currency make own
     : >/tmp/attacker.out
     $as_alice /tmp/of-bob become-owner --enter own >/tmp/attacker.out 2>&1 &
@@ -174,7 +165,7 @@ limits() {
     sleep 0.5
     window thaw 20
     has thaw 0 -u alice
-    lsetbase -u alice 200 # or what is to end her processes, as alice, waits with them
+    lsetbase -u alice 200 # or the command that ends her processes, as alice, would be frozen, too
     end
     attack alice raise-base 1000
     measure lowered
@@ -183,7 +174,7 @@ limits() {
     lsetbase -u alice 1000
 }
 
-limited() { # [COMMAND]: starts it as alice and limits it to 10 tickets as root, beside a process that has 100; in $limited
+limited() { # [COMMAND]: starts it as alice and limits it to 10 tickets as root, beside a process that has 100; its pid: $limited
     cp "$(command -v burn)" /tmp/limited
     as alice "${1:-/tmp/limited}"
     limited=$!
@@ -208,7 +199,7 @@ processes() {
     measure limited-enters 5
     $as_alice tombola currency retire rich
 
-    # A child of a limited process is as limited.
+    # A child of a limited process has the same limit.
     limited 'sh -c "sleep 1; /tmp/limited; true"'
     sleep 2
     child=$(pidof limited)
@@ -235,7 +226,7 @@ processes() {
     done
 }
 
-# The uids of a user namespace are its owner's.
+# The uids of a user namespace count for its owner.
 namespaces() {
     alice=$(id -u alice)
     attack root namespace --owner "$alice" --first 100000 --uids 9
@@ -252,7 +243,7 @@ namespaces() {
     measure container
 }
 
-# More uids than there were ever places for; then a new user comes. Twice, for the places are given back.
+# More uids than there ever were slots for users; then a new user starts a process. Twice, as the slots are freed.
 many_uids() {
     for newcomer in u1 u2; do
         attack root namespace --owner "$(id -u alice)" --first 100000 --uids 4200 --asleep
@@ -289,7 +280,7 @@ names() {
     end
 }
 
-# Frozen threads have a turn now and then, and those that are killed end: at whose expense?
+# Frozen threads have turns, and killed ones exit; other users must not pay for that.
 frozen() {
     attack alice freeze-threads --threads 4000
     as carol burn
@@ -306,16 +297,42 @@ frozen() {
     (sleep 2 && kill -USR1 $attacker) &
     account die-frozen bob $of_bob
     end
+
+    # It is frozen twice: by itself, and with its currency. It uses the CPU in short turns, which its user pays for.
+    may freeze-twice alice tombola currency make twice
+    as alice 'tombola run -c twice napper --work-us 200 --nap-us 10'
+    napper=$!
+    sleep 0.5
+    may freeze-twice alice lrenice $napper 0
+    may freeze-twice alice tombola currency fund twice 0
+    as alice burn
+    of_alice=$!
+    as bob burn
+    account freeze-twice bob $! alice $of_alice
+    end
+    may freeze-twice alice tombola currency retire twice
+
+    # It is frozen in a currency of root's, which is then retired: not a way into root's own currency.
+    tombola currency make theirs
+    as alice burn
+    of_alice=$!
+    sleep 0.2
+    tombola currency enter theirs $of_alice
+    may leave-by-retiring alice lrenice $of_alice 0
+    tombola currency retire theirs
+    may leave-by-retiring alice lrenice $of_alice 10000
+    as alice burn
+    measure leave-by-retiring
 }
 
-# From now on there are thousands of clients, used or not, that a call looks at.
+# From now on there are thousands of client slots, used or not, that a call looks at.
 many_clients() {
     attack alice take-places --most 4000
     end
 }
 
-# How late bob's sleeper is beside processes that compute, and beside such as call what looks at all clients
-latency() { # NAME: in microseconds, the longest
+# How late bob's sleeper is beside processes that compute, and beside processes whose calls look at all clients
+latency() { # NAME: the longest wait, in microseconds
     $as_bob napper --work-us 100 --nap-us 5000 --jitter-us 4000 --naps 300 >/tmp/late
     echo "LATE $1 $(sort -n /tmp/late | tail -n 1)"
 }
@@ -342,13 +359,13 @@ kernel() {
     attack alice hold-directory /tmp/shared
     $as_bob attacker make-files --seconds 5 /tmp/shared >/tmp/late &
     sleep 20
-    # He may still wait, until her process is killed.
+    # Bob's process may still wait, until alice's is killed.
     echo "LATE hold-directory $(grep . /tmp/late || echo 10000000)"
     end
     wait $!
     rm -r /tmp/shared
 
-    # In a call is a read section of RCU's, and most of these are frozen in one. To unmount waits for all readers.
+    # A call has an RCU read section, and most of these processes are frozen in one. umount waits for all readers.
     many_clients
     callers=
     for _ in $(seq 12); do
@@ -378,12 +395,12 @@ wakes() {
     measure wake-elsewhere
 }
 
-held() { # NAME PERCENT: is reserved for processes
+held() { # NAME PERCENT: so much is reserved for processes
     found=$(tombola reserve | sed -n 's/^held  *//p')
     [ "$found" = "$2" ] || wrong "$1" "$found is reserved, not $2"
 }
 
-# A program of alice's at another one's path, in a mount namespace; and process numbers in a namespace of hers
+# A program of alice's at another program's path, in a mount namespace; and pids in a pid namespace of hers
 places_of_names() {
     path=$(command -v burn)
     cp "$path" /tmp/limited
@@ -400,7 +417,7 @@ places_of_names() {
     rm /etc/tombola.toml
     tombola reload >/dev/null
 
-    # Inside, 1 is her shell, and bob's process cannot be named.
+    # Inside, pid 1 is her shell, and bob's process has no pid.
     as bob 'sleep 1000'
     of_bob=$!
     sleep 0.2
@@ -418,7 +435,7 @@ places_of_names() {
     [ "$(cat /tmp/inside)" = 7 ] || wrong pid-namespace "its own first process has $(cat /tmp/inside) tickets, not 7"
     end
 
-    # A number that was alice's is bob's.
+    # A pid of alice's process is used again for bob's.
     as alice 'lnice -t 7 sleep 1000'
     number=$!
     sleep 0.2
@@ -433,7 +450,7 @@ places_of_names() {
     end
 }
 
-# A limit holds when the scheduler was started again.
+# A limit still holds after the scheduler was started again.
 restart() {
     lsetbase -u alice 200
     tombola stop >/dev/null
@@ -443,7 +460,7 @@ restart() {
     lsetbase -u alice 1000
 }
 
-# As many threads of one user as there may be, more than there are places for: others still start, and have what is theirs.
+# As many threads of one user as possible, more than there are slots: other users' processes still start, and get their shares.
 threads() {
     sysctl -qw kernel.threads-max=200000 kernel.pid_max=200000 vm.max_map_count=200000
     prlimit --pid $$ --nproc=100000

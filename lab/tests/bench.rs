@@ -1,4 +1,4 @@
-//! The benchmarks on a real kernel, each once and small: that they run, and that what they say can be true.
+//! The benchmarks on a real kernel, each once and small: they run, and their results are plausible.
 
 use tombola_lab::bench::boot::own_programs;
 use tombola_lab::bench::cases::CASES;

@@ -145,8 +145,8 @@ impl Account {
     }
 }
 
-/// Where a binomial is but for the tails beyond 3.5 standard errors, of as many draws as quanta fit, in seconds. For a small
-/// part the normal distribution would not do.
+/// The range of a binomial without its tails beyond 3.5 standard errors, of as many draws as quanta fit, in seconds. For a small
+/// part the normal distribution is not exact enough.
 fn draws_by_chance(part: f64, total_s: f64) -> (f64, f64) {
     let draws = (total_s / QUANTUM_S).round() as u64;
     let chance = Binomial::new(part.min(1.0), draws).expect("a part is from 0 to 1");
@@ -166,7 +166,7 @@ fn draws_by_chance(part: f64, total_s: f64) -> (f64, f64) {
     (quantile(TAIL), quantile(1.0 - TAIL) + QUANTUM_S)
 }
 
-/// How many are allowed, of so many accounts of which each may be beyond 3.5 standard errors by chance.
+/// How many of so many accounts may be off, if each is beyond 3.5 standard errors by chance.
 fn strays_max(accounts: usize) -> u64 {
     let strays = Poisson::new(2.0 * TAIL * accounts as f64).expect("there are some");
     (0..)
@@ -238,7 +238,7 @@ fn received_s(printed: &str) -> Vec<f64> {
         .collect()
 }
 
-/// Everybody has what the oracle says.
+/// Every user and process has what the oracle says.
 fn play(scheduler: &'static Scheduler, cpus: usize) {
     let from = from_environment("TOMBOLA_ECONOMIES_FROM", 1_u64);
     let seeds = from..from + from_environment("TOMBOLA_ECONOMIES", 1);

@@ -1,5 +1,5 @@
 //! Shares on a real kernel: what tickets give, whatever a user does with forks, threads, yields and naps, in every window of
-//! ten seconds; and how late those come who must not wait.
+//! ten seconds; and the latency of threads that must not wait.
 //!
 //! The figures are in virtual time, the same in every run. They are read from `tombola status --json`, as a user would.
 
@@ -14,13 +14,13 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 use tombola_lab::vm::{Kernel, Machine, Mode, Progress, tombola_image};
 
-/// What the script found out in one case.
+/// What the script measured in one case.
 #[derive(Default)]
 struct Case {
     windows: Vec<Value>,
     /// Microseconds that a sleeper began too late, in ascending order.
     late_us: Vec<u64>,
-    /// Seconds that something took, each time.
+    /// Seconds that an operation took, the mean of all.
     took_s: f64,
 }
 
@@ -29,7 +29,7 @@ type Cases = BTreeMap<String, Case>;
 struct Run {
     kernel: Kernel,
     cpus: u32,
-    /// Of `tombola start`.
+    /// Options of `tombola start`.
     options: &'static str,
     windows: u32,
     seconds: u32,
@@ -101,7 +101,7 @@ fn parse(output: &str) -> Cases {
 }
 
 impl Case {
-    /// In each window, what `of` says.
+    /// What `of` returns for each window.
     fn each(&self, of: impl Fn(&Value) -> f64) -> Vec<f64> {
         assert!(!self.windows.is_empty(), "the case was not measured");
         self.windows.iter().map(of).collect()
@@ -174,7 +174,7 @@ const PITFALLS: [&str; 4] = [
 ];
 const INSIDE: [&str; 3] = ["chain-inside", "wait-inside", "batches-inside"];
 
-/// alice naps and is due ten times what bob is. `relative`: of hers.
+/// alice's process naps, and she is due ten times as much as bob. `relative`: a part of hers.
 fn favoured_napper(cases: &Cases, relative: f64) {
     all_close(
         "napper-10-1",
@@ -194,7 +194,7 @@ fn ratios(cases: &Cases) {
     for ratio in [1.0, 2.0, 3.0, 5.0, 10.0, 20.0] {
         let name = format!("ratio-{ratio}");
         all_close(&name, &cases[&name].parts(), ratio / (ratio + 1.0), 0.01);
-        // Of the small one as well: at 20:1 a percent of what the large one has is a fifth of it.
+        // The smaller share as well: at 20:1 a percent of the larger one is a fifth of it.
         let small = cases[&name]
             .each(|status| user(status, "bob") / (user(status, "alice") + user(status, "bob")));
         all_close(
@@ -213,11 +213,11 @@ fn ratios(cases: &Cases) {
     );
 }
 
-/// Everybody has gone: nobody waits, and there are no clients but base, best-effort, the users and the few who live.
+/// All processes of the cases have exited, and nothing of them is left.
 fn idle(cases: &Cases) {
     let tombola = &cases["idle"].windows[0]["tombola"];
     nothing_is_left(tombola);
-    // Among several CPUs, who is about to leave its CPU for a moment may not.
+    // On several CPUs a drawn thread may exit before it runs, or another CPU may still switch away from it.
     let never: &[&str] = match tombola["cpus"].as_u64() {
         Some(1) => &["no_slot", "exited_before_run", "misplaced"],
         _ => &["no_slot"],
@@ -227,7 +227,8 @@ fn idle(cases: &Cases) {
     }
 }
 
-/// Who is woken by a message finds several when it runs: 2.4 on two CPUs. It was one while who is woken by a sibling had credit.
+/// A receiver that a message wakes finds several messages when it runs: 2.4 on two CPUs. It found one when a client had credit
+/// although another client of its currency woke it.
 fn messages_are_read_several_at_a_time(cases: &Cases) {
     let drawn = cases["sent"].each(|status| counter(status, "draws"));
     let each = 64000.0 / (drawn[1] - drawn[0]);
@@ -236,7 +237,7 @@ fn messages_are_read_several_at_a_time(cases: &Cases) {
 }
 
 /// On one CPU: a yield in the protected half of a slice is no switch, so there are two decisions in a quantum of 1 ms, and
-/// some more for who wakes up; in a loop that does nothing but yield there were tens of thousands in a second.
+/// some more for wake-ups; with a loop that does nothing but yield there were tens of thousands a second.
 fn yields_are_few_switches(cases: &Cases) {
     let case = &cases["yielders"];
     let decided = case.each(|status| counter(status, "draws") + counter(status, "kept"));
@@ -271,8 +272,8 @@ fn stride_shares_on_the_newest_kernel() {
     idle(&cases);
 }
 
-/// What one busy process can use of two CPUs is a half, and that is what its user has. Who naps on a CPU of its own cannot
-/// use its half, so that case says nothing here.
+/// A busy process can use half of two CPUs, and that is its user's share. A process that naps cannot use its half, so that case
+/// is left out.
 #[test]
 #[ignore = "boots a virtual machine: make test"]
 fn stride_shares_on_two_cpus() {
@@ -288,8 +289,8 @@ fn stride_shares_on_two_cpus() {
     messages_are_read_several_at_a_time(&cases);
     let alike = USERS[..6].iter().filter(|name| **name != "chain");
     halves(&cases, &alike.copied().collect::<Vec<_>>(), 0.01);
-    // Init buries the links of the chain, some percent of a CPU. Whoever has that CPU goes without it, for neither of the two can
-    // use more than one.
+    // Init reaps the processes of the chain, which takes some percent of a CPU. The user on that CPU goes without, since neither
+    // of the two can use more than one.
     let beyond_init = cases["chain"].each(|status| {
         let (alice, bob) = (user(status, "alice"), user(status, "bob"));
         ((alice - bob).abs() - user(status, "root")).max(0.0) / (alice + bob)
@@ -361,7 +362,7 @@ fn lottery_shares_on_the_newest_kernel() {
     idle(&cases);
 }
 
-/// A run lasts until the tick then, forty quanta and more, and is charged whole.
+/// A run then lasts until the tick, forty quanta or more, and is charged in full.
 #[test]
 #[ignore = "boots a virtual machine: make test"]
 fn shares_hold_when_slices_end_at_the_tick() {
@@ -419,7 +420,7 @@ fn sleepers(cases: &Cases) {
     }
 }
 
-/// Root counts on a twentieth of what users have, however many these are; in proportion it would be a sixty-first.
+/// Root is due a twentieth of what all receive, however many users there are; in proportion it would be a sixty-first.
 fn administrator(cases: &Cases) {
     let part = cases["administrator"].each(|status| {
         let users = status["tombola"]["users"].as_array();

@@ -1,22 +1,14 @@
 # Runs in the guest; kernel.rs judges. For each case: CASE NAME, then for each window of time the JSON of `tombola status` on
-# one line, or LATE and how many microseconds after its time a sleeper began to work, each time it woke.
+# one line, or LATE and how many microseconds after its time a sleeper began to work, each time it woke;
+# or TOOK, a number of operations, and the times of their beginning and end, in seconds.
 #
 # kernel.sh OPTIONS WINDOWS SECONDS SET...: so many windows of so many seconds in each case of these sets, with the scheduler
-# started so
+# started with OPTIONS
 
 options=$1 windows=$2 seconds=$3
 shift 3
 
-several() { # N COMMAND...
-    n=$1
-    shift
-    while [ $n -gt 0 ]; do
-        "$@"
-        n=$((n - 1))
-    done
-}
-
-# Hogs of users of their own
+# A hog for each of N users
 crowd() { # N
     for n in $(seq "$1"); do
         as "u$n" burn
@@ -76,7 +68,7 @@ users() {
     as bob napper
     measure napper
 
-    # Due ten times as much: what is owed to it is ten times as far from the other.
+    # The sleeper is due ten times as much as the hog.
     lsetbase -u alice 5000
     lsetbase -u bob 500
     as alice napper
@@ -141,17 +133,17 @@ pitfalls() {
     as bob burn
     interrupted interrupted
 
-    # Who was interrupted while alone goes on among others.
+    # A thread that was interrupted while alone goes on beside others.
     as alice burn
     as bob napper
     interrupted interrupted-alone
 
-    # A second thread executes a program: it gets the number of the first.
+    # A second thread executes a program: it takes over the number of the first.
     as alice burn
     as bob 'burn --succeed'
     measure succession
 
-    # Who was in another class comes back where all stand.
+    # A thread that comes back from another class begins where the others are.
     as alice burn
     hog=$!
     as bob burn
@@ -161,7 +153,7 @@ pitfalls() {
     chrt --other --pid 0 $hog
     measure class-change
 
-    # A debt or a lead is worth the same in service whatever the tickets become; half of the time 1/3 and half of it 2/3.
+    # A lag stays the same in service when tickets change. alice is due 1/3 half of the time, and 2/3 the other half.
     as alice burn
     as bob burn
     chrt --fifo 20 sh -c '
@@ -177,8 +169,8 @@ pitfalls() {
     lsetbase -u alice 1000
 }
 
-# Tickets that cannot be used: the first two have nine tenths of them and can use one CPU each; of the third CPU nine tenths are
-# due to u1.
+# Tickets that cannot be used: alice and bob have 18 of 19 parts of them and can use one CPU each; of the third CPU nine tenths
+# are due to u1.
 unusable() {
     lsetbase -u alice 9000
     lsetbase -u bob 9000
@@ -191,7 +183,7 @@ unusable() {
     for user in alice bob u1 u2; do lsetbase -u $user 1000; done
 }
 
-# A real-time thread comes to the CPU that alice's hog is on, and another CPU is free.
+# A real-time thread takes the CPU that alice's hog is on, and another CPU is free.
 displaced() {
     as alice 'taskset -c 0 burn'
     hog=$!
@@ -225,14 +217,14 @@ late() { # NAME FILE
     echo "LATE $(tr '\n' ' ' <"$2")"
 }
 
-# One that works and sleeps, among hogs of equal tickets: how late it begins, and what it gets.
+# A process that works and sleeps, among hogs of equal tickets: how late it begins, and what it gets.
 sleeper() { # NAME WORK_US
     as alice "napper --work-us $2 --nap-us 20000 --jitter-us 4000 --naps 700 >/tmp/late"
     napper=$!
     sleep 1
     echo "CASE $1"
     observe 1 10
-    # Who asks for more than there is takes longer; nobody waits for that.
+    # A sleeper that asks for more than its share takes longer, and is not waited for.
     [ "$2" -gt 500 ] || { wait $napper && late "$1" /tmp/late; }
     end
     sleep 0.5
@@ -249,14 +241,14 @@ sleepers() {
     sleeper asks-too-much-inside 2000
 }
 
-# Real-time threads and the kernel's own are held up by nobody.
+# No thread delays real-time threads or the kernel's own.
 others() {
     crowd 20
     sleep 1
     echo "CASE real-time"
     chrt --fifo 50 napper --work-us 100 --nap-us 5000 --jitter-us 4000 --naps 300 >/tmp/late
     late real-time /tmp/late
-    # Each read has a thread of the kernel run on each CPU, and waits for it.
+    # Each read makes a kernel thread run on each CPU, and waits for it.
     echo "CASE kernel-threads"
     chrt --fifo 50 sh -c '
         from=$(cut -d" " -f1 /proc/uptime)
@@ -266,7 +258,7 @@ others() {
     sleep 0.5
 }
 
-# Root wants to run, and so do sixty users of equal base tickets.
+# Root is busy, and so are sixty users of equal base tickets.
 administrator() {
     for n in $(seq 60); do
         as $((3000 + n)) burn
@@ -278,11 +270,11 @@ administrator() {
     kill -9 $of_root
 }
 
-# As many and as unequal as there may be
+# A thousand processes, and tickets as unequal as possible
 extremes() {
     as alice 'burn --processes 500'
     as bob 'burn --processes 500'
-    # Who forks among so many takes its time. Then all get even: a round takes a second.
+    # Forking among so many takes long. Then all lags settle: a round takes a second.
     while [ "$(pidof burn | wc -w)" -lt 1000 ]; do sleep 1; done
     sleep 10
     measure thousand 1 60
@@ -307,7 +299,7 @@ schedule "$options"
 
 for set in "$@"; do "$set"; done
 
-# Nothing may be left over but these few.
+# No other clients may be left.
 echo "CASE idle"
 settled_status
 tombola stop >/dev/null

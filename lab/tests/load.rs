@@ -1,9 +1,9 @@
-//! How far the scheduler is from what a kernel's verifier refuses: it looks at no more than a million instructions of a program,
-//! counting each as often as a path leads there that it cannot tell from another.
+//! How far the scheduler is from what a kernel's verifier refuses: it walks no more than a million instructions of a program, and
+//! counts an instruction again for each path whose state it can tell from those before.
 
 use tombola_lab::vm::{Kernel, Machine, tombola_image};
 
-/// A tenth of what is refused: another kernel may prune worse by a factor of two or three, and has.
+/// A tenth of what is refused: another kernel may prune worse by a factor of two or three, and some have.
 const VERIFIED_MAX: u32 = 100_000;
 
 const START: &str = "tombola start --verbose --policy POLICY >/tmp/said 2>&1 & \

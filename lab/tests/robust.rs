@@ -1,5 +1,5 @@
 //! The scheduler under everything that processes can do to it at once, and killed and restarted under load. Nothing here is a
-//! measurement. Nobody may be lost, the kernel may not eject it, and all its counts end where they began.
+//! measurement. No process may be lost, the kernel may not eject it, and all its counts end where they began.
 //!
 //! `TOMBOLA_RACES_SECONDS`, `TOMBOLA_ECONOMY_STEPS` and `TOMBOLA_RESTARTS` say for how long and how often; `make robust` sets all
 //! of them high.
@@ -50,7 +50,7 @@ fn races(kernel: Kernel, seconds: u32) {
     assert_eq!(tombola["counters"]["no_slot"], 0, "{tombola}");
 }
 
-/// The scheduler's status when all have gone: nothing may be left.
+/// The scheduler's status when all processes have exited: nothing may be left.
 fn at_the_end(output: &str) -> Value {
     let status = output.lines().find_map(|line| line.strip_prefix("STATUS "));
     let status: Value = serde_json::from_str(status.expect("a status")).expect("JSON");
@@ -60,7 +60,7 @@ fn at_the_end(output: &str) -> Value {
     tombola.clone()
 }
 
-/// Currencies, reservations and processes come, change and go at random, and everybody gets what a naive model says.
+/// Currencies, reservations and processes come, change and go at random, and every process gets what a naive model says.
 fn economy(kernel: Kernel, steps: u32) {
     let command = format!("economy {steps}");
     at_the_end(&run(1, Mode::measured(), kernel, &command));
@@ -102,7 +102,7 @@ fn nobody_is_lost_under_stress_on_the_oldest_kernel() {
     );
 }
 
-/// What a call has looked up may be another's, or elsewhere, when it acts.
+/// A client that a call has looked up may have moved, or its slot may be another client's, when the call acts.
 fn races_of_currencies(kernel: Kernel, seconds: u32) {
     let command = format!("currencies {seconds}");
     at_the_end(&run(4, Mode::Parallel, kernel, &command));
@@ -122,7 +122,7 @@ fn currencies_stay_whole_when_many_change_them_on_the_oldest_kernel() {
     races_of_currencies(Kernel::Oldest, seconds);
 }
 
-/// In counted time: each start and stop has the kernel patch itself, which CPUs emulated in parallel do not survive often.
+/// In counted time: at each start and stop the kernel patches itself, which CPUs emulated in parallel do not survive often.
 #[test]
 #[ignore = "boots a virtual machine: make test"]
 fn nobody_is_lost_when_the_scheduler_is_killed_and_restarted() {

@@ -1,12 +1,12 @@
 # Runs in the guest; robust.rs judges. robust.sh races SECONDS | currencies SECONDS | economy STEPS | restarts CYCLES
 
-# What the kernel says of each thread and CPU when it ejects a scheduler
+# The kernel's dump of each thread and CPU when it ejects a scheduler
 echo 1 >/sys/kernel/tracing/events/sched_ext/sched_ext_dump/enable
 echo 8000 >/sys/kernel/tracing/buffer_size_kb
 
 races() { # SECONDS
     schedule
-    # Who yields is drawn again at once, now and then by a CPU other than its own, which is still switching away from it.
+    # A thread that yields is drawn again at once, now and then by another CPU, while its own still switches away from it.
     for _ in $(seq 7); do
         as alice 'burn --yielding'
     done
@@ -17,7 +17,7 @@ races() { # SECONDS
     tombola stop >/dev/null && wait
 }
 
-# Alice's processes change the same currencies at once, while bob forks. What he has forked stays his.
+# Alice's processes change the same currencies at once, while bob forks. His children do not come into her currencies.
 currencies() { # SECONDS
     schedule
     as alice "attacker races"

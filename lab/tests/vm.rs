@@ -122,7 +122,7 @@ fn a_crash_of_the_kernel_is_said_and_shown() {
     assert!(error.contains("Kernel panic"), "{error}");
 }
 
-// The first boot prints a line, says in the kernel's log what an emulation that trips makes it say, and goes down.
+// The first boot prints a line, writes into the kernel's log what a fault of the emulation leaves there, and powers off.
 const TRIPS_ONCE: &str = r#"
 echo "$(grep -o 'tombola.boot=.*' /proc/cmdline)"
 grep -q tombola.boot=1 /proc/cmdline || exit 3

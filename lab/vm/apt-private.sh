@@ -84,6 +84,12 @@ apt_private() {
         "$@"
 }
 
+# apt_private_versions [OPTION...] PACKAGE...: what apt would install for these, as name=version, a line each
+apt_private_versions() {
+    apt_private get install --print-uris -qq --no-install-recommends "$@" |
+        awk '{ gsub("%3a", ":", $2); split($2, part, "_"); print part[1] "=" part[2] }'
+}
+
 # apt_private_download DIR PACKAGE...
 apt_private_download() {
     (cd "$1" && apt_private get download -qq "${@:2}" >"$apt_dir/log" 2>&1) && return

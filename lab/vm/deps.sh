@@ -2,7 +2,7 @@
 # deps.sh
 #
 # Installs, with apt, what Tombola needs beside Rust to be built, tested and
-# measured on Debian 12. Does nothing, and at once, when all is there.
+# measured on Debian 12. Does nothing if all of it is there.
 set -euo pipefail
 . "$(dirname "$0")/apt-private.sh"
 

@@ -26,11 +26,10 @@ apt_private_open "$SUITE"
 
 # All that an empty machine would need, as name=version.
 closure() {
-    apt_private get install --print-uris -qq --no-install-recommends -o Dir::State::status=/dev/null "${PACKAGES[@]}" |
-        awk '{ gsub("%3a", ":", $2); split($2, part, "_"); print part[1] "=" part[2] }'
+    apt_private_versions -o Dir::State::status=/dev/null "${PACKAGES[@]}"
 }
 
-# registered DEB: the package is one of those that are installed, of which dpkg needs no list of files.
+# registered DEB: registers the package as installed; dpkg needs no list of its files.
 registered() {
     local name
     name=$(dpkg-deb --show --showformat '${Package}' "$1")

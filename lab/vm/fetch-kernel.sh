@@ -10,8 +10,8 @@
 # The versions are whatever trixie-backports holds today: `newest` is the newest
 # complete one, `oldest` the oldest from 6.16 on, in both cases with
 # CONFIG_SCHED_CLASS_EXT=y and type information that lets a scheduler load.
-# `peers` is the newest complete one before 7.1, on which other people's
-# schedulers load as well, whatever they call (see kfuncs_are_whole).
+# `peers` is the newest complete one before 7.1, on which scx_flash
+# and scx_rusty load as well, whatever they call (see kfuncs_are_whole).
 # To look again, delete the directory.
 #
 # Up to 6.18 one linux-image package holds everything. Later, linux-image is

@@ -1,9 +1,9 @@
 #!/bin/bash
 # fetch-peers.sh
 #
-# Builds other people's sched_ext schedulers, to be measured beside ours, into
+# Builds other sched_ext schedulers, to be measured beside Tombola, into
 # build/peers/bin/: scx_flash and scx_rusty from crates.io, in the version below.
-# Takes some minutes for each; does nothing, and at once, when both are there.
+# Takes some minutes for each; does nothing if both are there.
 # To build again, delete the directory.
 set -euo pipefail
 . "$(dirname "$0")/apt-private.sh"
@@ -20,7 +20,7 @@ done
 # clang-19 for their BPF parts, libelf and zlib for libbpf.
 "$(dirname "$0")/deps.sh"
 
-# Their build takes every clang it is told of; Debian 12's default is too old.
+# Their build uses the clang in this variable; Debian 12's default is too old.
 export BPF_CLANG=clang-19
 for peer in "${missing[@]}"; do
     say "building $peer $VERSION, which takes some minutes"

@@ -30,9 +30,7 @@ apt_private_open "$SUITE"
 missing_libraries() {
     local own
     own=$(IFS='|' && echo "${PACKAGES[*]}")
-    apt_private get install --print-uris -qq --no-install-recommends "${PACKAGES[@]}" 2>/dev/null |
-        awk '{ gsub("%3a", ":", $2); split($2, part, "_"); print part[1] "=" part[2] }' |
-        grep -vE "^($own|$NOT_NEEDED)=" || true
+    apt_private_versions "${PACKAGES[@]}" 2>/dev/null | grep -vE "^($own|$NOT_NEEDED)=" || true
 }
 
 work=$(mktemp -d "$BUILD_DIR/apt/programs.XXXXXX")
@@ -45,7 +43,7 @@ for program in "${PROGRAMS[@]}"; do
         ldd "$work/usr/$program" | grep 'not found' || true)
     [ -z "$missing" ] || fail "$program lacks libraries: $missing" \
         "they are not in the list that apt gave, or are left out by NOT_NEEDED in this file" \
-        "apt-get install --no-install-recommends ${PACKAGES[*]}, then this again"
+        "apt-get install --no-install-recommends ${PACKAGES[*]}, then run this again"
 done
 chmod 755 "$work"
 touch "$work/complete"

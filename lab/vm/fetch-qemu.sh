@@ -53,7 +53,7 @@ if ! "$work/run" --version >"$apt_dir/log" 2>&1; then
     cat "$apt_dir/log" >&2
     fail "the QEMU just unpacked does not start" \
         "a library is missing from the list that apt gave" \
-        "run 'make deps' (it installs the system's QEMU and its libraries), then this again"
+        "run 'make deps' (it installs the system's QEMU and its libraries), then run this again"
 fi
 rm -rf "$target"
 mv "$work" "$target"

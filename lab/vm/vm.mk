@@ -17,7 +17,7 @@ build/qemu10/run: | deps
 build/debian/complete: | deps
 	lab/vm/fetch-debian.sh
 
-# Other people's schedulers, to compare with, and the kernel on which they load.
+# Other sched_ext schedulers, to compare with, and the kernel on which they load.
 peers: deps build/kernel/peers/version
 	lab/vm/fetch-peers.sh
 

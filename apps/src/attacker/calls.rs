@@ -1,4 +1,4 @@
-//! Private calls without end.
+//! Private calls, repeated without end.
 
 use crate::setup::{Never, ready};
 use clap::ValueEnum;
@@ -16,7 +16,7 @@ pub fn raise_base(args: &RaiseBase) -> Never {
     let client = Client::open()?;
     ready();
     loop {
-        // The refusal is what is expected.
+        // A refusal is expected.
         let _ = client.set_base_tickets(Uid::current().as_raw(), args.tickets);
     }
 }
@@ -44,7 +44,7 @@ pub fn call(args: &Call) -> Never {
     let inner = client.make_currency(uid, &format!("inner-{own}"), 100, None)?;
     ready();
     loop {
-        // Others change currencies at the same time: a call that gave up is made again.
+        // Other processes change currencies at the same time: a call that failed for that is made again.
         match args.what {
             What::Tree => drop(client.tree()?),
             What::Move => {

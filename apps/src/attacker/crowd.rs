@@ -17,7 +17,7 @@ pub struct FreezeThreads {
     threads: u32,
 }
 
-/// The threads wait for the pipe's end until their process is frozen, and want to run from then on.
+/// The threads wait for the end of the pipe, which comes when their process is frozen; from then on they are runnable.
 pub fn freeze_threads(args: &FreezeThreads) -> Never {
     let client = Client::open()?;
     let (reader, writer) = pipe()?;
@@ -51,12 +51,12 @@ fn small_thread(run: impl FnOnce() + Send + 'static) -> std::io::Result<()> {
 pub struct DieFrozen {
     #[arg(long, default_value_t = 300)]
     processes: u32,
-    /// That each has touched
+    /// Memory that each process touches
     #[arg(long, default_value_t = 1)]
     memory_mib: usize,
 }
 
-/// Each process takes its memory, sleeps, and is frozen by this one.
+/// Each process touches its memory and sleeps; this process freezes it.
 pub fn die_frozen(args: &DieFrozen) -> Never {
     let client = Client::open()?;
     let mut told = SigSet::empty();
@@ -79,21 +79,21 @@ pub fn die_frozen(args: &DieFrozen) -> Never {
     for child in children {
         kill(Pid::from_raw(child.cast_signed()), Signal::SIGKILL)?;
     }
-    // Nobody waits for them before this process ends: that costs, too.
+    // They are not reaped before this process ends: that costs, too.
     sleep_for_ever()
 }
 
 #[derive(clap::Args)]
 pub struct TakePlaces {
-    /// In each process: a thread's stack takes two of its memory areas, which are limited
+    /// Threads of each process: a thread's stack takes two of the process's memory areas, whose number is limited
     #[arg(long, default_value_t = 8000)]
     threads: usize,
-    /// Stop at so many altogether
+    /// Stop at so many threads in all processes
     #[arg(long, default_value_t = 100_000)]
     most: usize,
 }
 
-/// Starts up to so many sleeping threads in this process, and says how many it could.
+/// Starts up to `most` sleeping threads in this process. Returns how many were started.
 fn sleeping_threads(most: usize) -> usize {
     let start = || small_thread(|| sleep_for_ever());
     (0..most).take_while(|_| start().is_ok()).count()
@@ -108,7 +108,7 @@ pub fn take_places(args: &TakePlaces) -> Never {
                 let count = sleeping_threads(args.threads.min(args.most - all));
                 writer
                     .write_all(&count.to_ne_bytes())
-                    .context("cannot tell how many")?;
+                    .context("cannot report the number of threads")?;
                 sleep_for_ever()
             }
             Ok(false) => (),
@@ -116,7 +116,7 @@ pub fn take_places(args: &TakePlaces) -> Never {
         }
         drop(writer);
         let mut count = [0; size_of::<usize>()];
-        // A process that was killed for want of memory tells nothing.
+        // A process that was killed for lack of memory reports nothing.
         if reader.read_exact(&mut count).is_err() || usize::from_ne_bytes(count) == 0 {
             break;
         }

@@ -1,4 +1,4 @@
-//! Attempts to have the kernel's own mechanisms work for one user: filters, wake-ups, locks.
+//! Attempts to make the kernel work for one user: filters, wake-ups, locks.
 
 use crate::setup::{Never, announce, announced, helper, ready, sleep_for_ever};
 use anyhow::{Context, Result};
@@ -13,12 +13,12 @@ use std::time::{Duration, Instant};
 use tombola_apps::work_for;
 use tombola_kernel::calls::Client;
 
-/// Each system call of this process runs through so many instructions from now on.
+/// Each system call of this process runs through so many filters, of so many instructions each.
 const FILTERS: usize = 7;
 const INSTRUCTIONS: usize = 4096;
 
 pub fn seccomp() -> Never {
-    // What a filter looks at decides whether the kernel may remember its answer: it looks at an argument.
+    // The filters look at an argument: the kernel would cache the answer of filters that look at the call's number only.
     let load = instruction(libc::BPF_LD | libc::BPF_W | libc::BPF_ABS, 16);
     let allow = instruction(libc::BPF_RET | libc::BPF_K, libc::SECCOMP_RET_ALLOW);
     let mut filter = vec![load; INSTRUCTIONS - 1];
@@ -71,7 +71,7 @@ fn bind_to(cpu: usize) -> Result<()> {
     Ok(sched_setaffinity(Pid::from_raw(0), &set)?)
 }
 
-/// Both are awake most of the time: each tells the other, works, and then waits to be told.
+/// Both threads are awake most of the time: each wakes the other, works, and then waits to be woken.
 pub fn wake_elsewhere(args: &WakeElsewhere) -> Never {
     let (to_first, to_second) = (pipe()?, pipe()?);
     let work = Duration::from_micros(args.work_us);

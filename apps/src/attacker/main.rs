@@ -1,5 +1,5 @@
-//! What an ordinary user may try in order to harm others, one attack for each subcommand. The tests of attacks run them beside
-//! other users' programs and look at what those lose.
+//! What an ordinary user may try in order to harm other users, one attack for each subcommand. The tests run them beside other
+//! users' programs, and check what these receive.
 //!
 //! An attack prints READY when all its processes and threads are set up, and then goes on until it is killed.
 
@@ -14,29 +14,29 @@ mod users;
 use anyhow::Result;
 use clap::Parser;
 
-/// Try to gain CPU time, or to take it from others
+/// Try to gain CPU time, or to take it from other users
 #[derive(Parser)]
 #[command(version)]
 enum Attack {
-    /// Freeze oneself while running, before the run is charged; a second process thaws the first one
+    /// Freeze this process while it runs, before the run is charged; a second process thaws it
     FreezeUnpaid(payment::Args),
-    /// Enter a frozen currency while running, before the run is charged; a second process leads the first one out
+    /// Enter a frozen currency during a run, before the run is charged; a second process moves this one out
     EnterFrozen(payment::Args),
     /// Change between two currencies many times in a quantum
     ChangeCurrency(payment::Args),
-    /// Have few tickets while running and many while waiting, by an own currency's funding
+    /// Have few tickets while running and many while waiting, by funding an own currency
     TimedFunding(payment::Args),
-    /// The same by one's own base tickets
+    /// The same, by the user's base tickets
     TimedBase(payment::Args),
-    /// Ask for so many base tickets, again and again
+    /// Set the user's base tickets, again and again
     RaiseBase(calls::RaiseBase),
-    /// Call what looks at all clients, again and again
+    /// Make calls that look at all clients, again and again
     Call(calls::Call),
     /// As root: take a user's effective uid, as file servers do, and burn
     ActAs(users::ActAs),
     /// Take the identity of this program's owner for good (the file has the set-user-ID bit), and burn
     BecomeOwner(users::BecomeOwner),
-    /// As root: processes of many uids in a user namespace of a user's, or of root's
+    /// As root: start processes of many uids in a user namespace that a user, or root, owns
     Namespace(users::Namespace),
     /// Burn under a name that is not plain text
     Named(users::Named),
@@ -50,7 +50,7 @@ enum Attack {
     Seccomp,
     /// Two threads, bound to a CPU each, wake each other
     WakeElsewhere(kernel::WakeElsewhere),
-    /// Freeze a thread while it reads a directory, which others then wait for
+    /// Freeze a process while it reads a directory, for whose lock other processes then wait
     HoldDirectory(kernel::HoldDirectory),
     /// Make, move, fund and retire the same currencies from several processes, with children that come and go in them
     Races(races::Races),

@@ -1,4 +1,4 @@
-//! Attempts not to pay for what was used: a run is charged when it ends, so a process changes its place before that.
+//! Attempts not to pay for CPU time: a run is charged when it ends, so a process moves or changes tickets before that.
 
 use crate::setup::{Never, helper, ready};
 use anyhow::Result;
@@ -78,7 +78,7 @@ pub fn change_currency(args: &Args) -> Never {
     unreachable!("the cycle has no end")
 }
 
-/// A short sleep follows the raise, so that the next draw is won with many.
+/// A short sleep follows the increase, so that the next draw is won with many tickets.
 fn timed(args: &Args, set: impl Fn(bool) -> tombola_kernel::Result<()>) -> Never {
     ready();
     loop {

@@ -47,7 +47,7 @@ impl Racer {
         })
     }
 
-    /// Most calls are refused, for another process was there first.
+    /// Most calls fail, because another process was faster.
     fn race(mut self) -> Never {
         loop {
             if self.random.u32(..100) == 0 {
@@ -87,20 +87,20 @@ impl Racer {
         format!("race-{}", self.random.u32(..self.currencies))
     }
 
-    /// One of the currencies, or the user's own money.
+    /// One of the currencies; `None`, the user's own, if that one does not exist.
     fn some(&mut self) -> Option<Currency> {
         let name = self.name();
         self.client.currency(self.uid, &name).ok()
     }
 
-    /// A frozen one is killed as well as one that runs.
+    /// A frozen child is killed as well as one that runs.
     fn replace_child(&mut self) -> Result<()> {
         if self.child != process::id() {
             let child = nix::unistd::Pid::from_raw(self.child.cast_signed());
             nix::sys::signal::kill(child, nix::sys::signal::SIGKILL)?;
             nix::sys::wait::waitpid(child, None)?;
         }
-        // SAFETY: the program has one thread, so the child may do what it likes.
+        // SAFETY: the program has one thread, so the child may call anything.
         match unsafe { nix::unistd::fork() }? {
             nix::unistd::ForkResult::Child => {
                 crate::setup::die_with_parent()?;

@@ -1,4 +1,4 @@
-//! What attacks have in common.
+//! What the attacks have in common.
 
 use anyhow::Result;
 use std::convert::Infallible;
@@ -8,7 +8,7 @@ use std::thread;
 use std::time::Duration;
 use tombola_apps::{fork, work_unit};
 
-/// What an attack returns: an error if it could not begin, and nothing else.
+/// What an attack returns: an error if it could not go on; otherwise it does not return.
 pub type Never = Result<Infallible>;
 
 pub fn ready() {

@@ -1,4 +1,4 @@
-//! Processes that are one user's and act as another's, or that have other users' names.
+//! Processes of one user that act as another user, or have uids of a user namespace, or misleading names.
 
 use crate::setup::{Never, burn, die_with_parent, helper, ready, sleep_for_ever};
 use anyhow::{Context, Result, bail};
@@ -22,7 +22,7 @@ pub fn act_as(args: &ActAs) -> Never {
 
 #[derive(clap::Args)]
 pub struct BecomeOwner {
-    /// At once enter this currency of the owner's
+    /// Enter this currency of the owner at once
     #[arg(long)]
     enter: Option<String>,
 }
@@ -54,16 +54,16 @@ pub fn named(args: &Named) -> Never {
 
 #[derive(clap::Args)]
 pub struct Namespace {
-    /// Who makes the namespace
+    /// Uid of the user that makes the namespace
     #[arg(long)]
     owner: u32,
-    /// The first uid that is given to it
+    /// The first uid that is mapped into it
     #[arg(long)]
     first: u32,
-    /// How many uids have a process there
+    /// How many uids have a process in it
     #[arg(long)]
     uids: u32,
-    /// The processes sleep, and do not burn
+    /// The processes sleep instead of burning
     #[arg(long)]
     asleep: bool,
 }
@@ -120,7 +120,7 @@ fn map(child: Pid, first: u32) -> Result<()> {
         .with_context(|| format!("cannot write {file}"))
 }
 
-/// One process for each uid; comes back when all of them have theirs.
+/// Starts one process for each uid; returns when all of them have theirs.
 fn populate(args: &Namespace) -> Result<()> {
     let (mut reader, mut writer) = pipe()?;
     for number in 1..=args.uids {

@@ -4,7 +4,7 @@ mod model;
 mod world;
 
 use clap::Parser;
-use model::{Holder, Model, NESTED_MAX, Place, Who};
+use model::{ClientId, Holder, Model, NESTED_MAX, Parent};
 use std::collections::BTreeMap;
 use std::io;
 use std::time::Duration;
@@ -14,10 +14,11 @@ use tombola_kernel::calls::Client;
 use tombola_kernel::currencies::Currency;
 use world::{PATIENCE, World, used_ns};
 
-/// Plays random economies on the running scheduler: make, fund, move and retire currencies, fork, freeze, reserve, kill; and
-/// compares what each process gets with a naive model.
+/// Play random economies on the running scheduler: make, fund, move and retire currencies, fork, freeze, reserve, kill; and
+/// compare the CPU time of each process with a naive model
 ///
-/// Runs as root, on a machine of one CPU and in virtual time: it is real-time, so that nobody else runs while it changes things.
+/// Runs as root, on a machine with one CPU, in virtual time. It is a real-time process, so no other process runs while it changes
+/// the economy.
 #[derive(Parser)]
 #[command(version)]
 struct Args {
@@ -27,26 +28,26 @@ struct Args {
     /// The same seed takes the same steps
     #[arg(long, default_value_t = 1)]
     seed: u64,
-    /// Steps between two looks at the shares
+    /// Steps between two checks of the shares
     #[arg(long, default_value_t = 250)]
     every: u32,
 }
 
 const UID_FIRST: u32 = 3001;
 const USERS: usize = 6;
-const PEOPLE_MAX: usize = 40;
-const MONEY_MAX: usize = 60;
-/// Debts and credits of before are settled until here, and then it is looked at for a while.
+const PROCESSES_MAX: usize = 40;
+const CURRENCIES_MAX: usize = 60;
+/// Time for lags from before to settle; shares are measured after it.
 const SETTLE: Duration = Duration::from_millis(500);
-const LOOK: Duration = Duration::from_secs(2);
-/// A share is right within so much of it, and in each level of the tree a quantum at the beginning and one at the end.
+const MEASURE: Duration = Duration::from_secs(2);
+/// A share may be off by this part of it, and at each level of the tree by a quantum at the beginning and one at the end.
 const RELATIVE: f64 = 0.01;
 const QUANTUM_S: f64 = 0.001;
-/// The largest debt that anybody may have: the scheduler's bound on lag.
+/// The largest debt that a client may have: the scheduler's bound on lag.
 const DEBT_S: f64 = 0.05;
 /// The most CPU time that a process of this program, killed while it is frozen, may need to exit.
 const EXIT_S: f64 = 0.02;
-/// Nobody waits for who has next to nothing of the CPU; its debt would not be seen in a look either.
+/// The longest wait for a debt to be paid. A share that would need longer is so small that the tolerance covers it.
 const DEBT_PAID_WITHIN_S: f64 = 60.0;
 
 fn main() {
@@ -64,20 +65,20 @@ struct Fuzzer {
     model: Model,
     currencies: BTreeMap<u32, Currency>,
     pids: BTreeMap<u32, u32>,
-    /// Who has been forked by whom, or by the same: a number for each family.
+    /// The family of each process: one that was started, and all its descendants.
     families: BTreeMap<u32, u32>,
     random: u64,
     made: u32,
     refusals: u32,
-    /// Of those killed while frozen: the time until it had exited, times its share.
+    /// The most CPU time that a process killed while frozen took to exit: the time, times its share.
     longest_exit_s: f64,
     worst: f64,
-    /// Looks that were repeated.
+    /// Checks that were repeated.
     debts: u32,
 }
 
-struct Off {
-    /// Of what is allowed.
+struct Deviation {
+    /// In parts of what is allowed.
     by: f64,
     share: f64,
     said: String,
@@ -92,9 +93,8 @@ impl Fuzzer {
         let client = Client::open()?;
         let floor = client.reserved()?.floor;
         let mut fuzzer = Self {
-            world: World::new(PEOPLE_MAX)?,
+            world: World::new(PROCESSES_MAX)?,
             model: Model {
-                // The last is root.
                 users: vec![(1000, false); USERS + 1],
                 floor,
                 ..Model::default()
@@ -121,7 +121,7 @@ impl Fuzzer {
                 .map_err(|error| format!("step {step} of seed {}: {error}", args.seed))?;
             if step % args.every == 0 {
                 fuzzer
-                    .look()
+                    .check_shares()
                     .map_err(|error| format!("after step {step} of seed {}: {error}", args.seed))?;
                 eprintln!(
                     "{step} steps, {} processes, {} currencies, {:.0} s",
@@ -142,9 +142,9 @@ impl Fuzzer {
             ));
         }
         println!(
-            "{} steps, {} refused as they must be; the worst share was {:.2} of what is allowed off; \
-             {} looks were repeated when a debt of before was paid; \
-             a process killed while it was frozen took at most {:.1} ms at its share",
+            "{} steps, {} refused as they must be; the worst share was off by {:.2} of what is allowed; \
+             {} checks were repeated after a debt was paid; \
+             a process killed while frozen took at most {:.1} ms of CPU time to exit",
             args.steps,
             fuzzer.refusals,
             fuzzer.worst,
@@ -161,7 +161,7 @@ impl Fuzzer {
         (self.random >> 16) as usize % bound
     }
 
-    /// From 1 to 10000, every order of magnitude alike, but not so few that a look is too short for them.
+    /// From 11 to 10000, three orders of magnitude equally likely; for fewer tickets the measurement would be too short.
     fn tickets(&mut self) -> u32 {
         let most = [100, 1000, 10_000][self.below(3)];
         (most / 10 + self.below(most - most / 10) + 1) as u32
@@ -173,18 +173,18 @@ impl Fuzzer {
         of(self).keys().nth(i).copied()
     }
 
-    fn person(&mut self) -> Option<u32> {
-        self.one_of(|fuzzer| &fuzzer.model.people)
+    fn random_process(&mut self) -> Option<u32> {
+        self.one_of(|fuzzer| &fuzzer.model.processes)
     }
 
-    fn money(&mut self) -> Option<u32> {
-        self.one_of(|fuzzer| &fuzzer.model.money)
+    fn random_currency(&mut self) -> Option<u32> {
+        self.one_of(|fuzzer| &fuzzer.model.currencies)
     }
 
-    fn anybody(&mut self) -> Option<Who> {
+    fn random_client(&mut self) -> Option<ClientId> {
         match self.below(3) {
-            0 => self.money().map(Who::Money),
-            _ => self.person().map(Who::Person),
+            0 => self.random_currency().map(ClientId::Currency),
+            _ => self.random_process().map(ClientId::Process),
         }
     }
 
@@ -192,12 +192,12 @@ impl Fuzzer {
         match self.below(20) {
             0..=2 => self.make(),
             3 | 4 => self.fund(),
-            5 | 6 => self.move_money(),
+            5 | 6 => self.move_currency(),
             7 => self.retire(),
             8 | 9 => self.start(),
             10 | 11 => self.fork(),
             12 => self.kill(),
-            13 | 14 => self.enter(),
+            13 | 14 => self.move_process(),
             15 | 16 => self.set_tickets(),
             17 => self.set_base_tickets(),
             18 => self.reserve(),
@@ -205,7 +205,7 @@ impl Fuzzer {
         }
     }
 
-    /// The answer must be what the model says: done, or a refusal of that kind.
+    /// The answer must be the model's: success, or this refusal.
     fn agree<T>(
         &mut self,
         what: &str,
@@ -224,20 +224,20 @@ impl Fuzzer {
     }
 
     fn make(&mut self) -> Outcome<()> {
-        if self.model.money.len() >= MONEY_MAX {
+        if self.model.currencies.len() >= CURRENCIES_MAX {
             return Ok(());
         }
         let (mut owner, tickets) = (self.below(USERS), self.tickets());
         let inside = if self.below(3) > 0 {
-            self.money()
+            self.random_currency()
         } else {
             None
         };
         if let Some(inside) = inside {
-            owner = self.model.money[&inside].owner;
+            owner = self.model.currencies[&inside].owner;
         }
-        let place = inside.map_or(Place::User(owner), Place::Money);
-        let too_deep = self.model.line(place).len() >= NESTED_MAX;
+        let parent = inside.map_or(Parent::User(owner), Parent::Currency);
+        let too_deep = self.model.ancestors(parent).len() >= NESTED_MAX;
         self.made += 1;
         let name = format!("m{}", self.made);
         let inside = inside.map(|inside| &self.currencies[&inside]);
@@ -252,15 +252,15 @@ impl Fuzzer {
                 tickets,
                 frozen: false,
                 reserved: None,
-                place,
+                parent,
                 owner,
             };
-            self.model.money.insert(self.made, holder);
+            self.model.currencies.insert(self.made, holder);
         }
         Ok(())
     }
 
-    /// Sometimes with nothing.
+    /// A number of tickets, one time in four 0.
     fn amount(&mut self) -> u32 {
         if self.below(4) == 0 {
             0
@@ -269,30 +269,30 @@ impl Fuzzer {
         }
     }
 
-    fn gets(&mut self, who: Who, tickets: u32) {
+    fn set_model_tickets(&mut self, id: ClientId, tickets: u32) {
         if tickets == 0 {
-            return self.model.freeze(who);
+            return self.model.freeze(id);
         }
-        let holder = self.model.holder(who);
+        let holder = self.model.holder(id);
         holder.tickets = tickets;
         holder.frozen = false;
     }
 
     fn fund(&mut self) -> Outcome<()> {
-        let (Some(i), tickets) = (self.money(), self.amount()) else {
+        let (Some(i), tickets) = (self.random_currency(), self.amount()) else {
             return Ok(());
         };
         self.client.fund_currency(&self.currencies[&i], tickets)?;
-        self.gets(Who::Money(i), tickets);
+        self.set_model_tickets(ClientId::Currency(i), tickets);
         Ok(())
     }
 
     fn set_tickets(&mut self) -> Outcome<()> {
-        let (Some(i), tickets) = (self.person(), self.amount()) else {
+        let (Some(i), tickets) = (self.random_process(), self.amount()) else {
             return Ok(());
         };
         self.client.set_tickets(self.pids[&i], tickets)?;
-        self.gets(Who::Person(i), tickets);
+        self.set_model_tickets(ClientId::Process(i), tickets);
         Ok(())
     }
 
@@ -312,20 +312,20 @@ impl Fuzzer {
         self.set_base(user, if tickets == 0 { 0 } else { tickets.max(100) })
     }
 
-    fn move_money(&mut self) -> Outcome<()> {
-        let (Some(i), to) = (self.money(), self.money()) else {
+    fn move_currency(&mut self) -> Outcome<()> {
+        let (Some(i), to) = (self.random_currency(), self.random_currency()) else {
             return Ok(());
         };
         let to = to.filter(|_| self.below(4) > 0);
-        let owner = self.model.money[&i].owner;
-        let place = to.map_or(Place::User(owner), Place::Money);
-        let line = self.model.line(place);
+        let owner = self.model.currencies[&i].owner;
+        let parent = to.map_or(Parent::User(owner), Parent::Currency);
+        let ancestors = self.model.ancestors(parent);
         let refusal: Option<fn(&Error) -> bool> =
-            if to.is_some_and(|to| self.model.money[&to].owner != owner) {
+            if to.is_some_and(|to| self.model.currencies[&to].owner != owner) {
                 Some(|error| matches!(error, Error::OtherMoney { .. }))
-            } else if line.contains(&i) {
+            } else if ancestors.contains(&i) {
                 Some(|error| matches!(error, Error::InsideItself { .. }))
-            } else if line.len() + self.model.height(i) > NESTED_MAX {
+            } else if ancestors.len() + self.model.height(i) > NESTED_MAX {
                 Some(|error| matches!(error, Error::TooDeep { .. }))
             } else {
                 None
@@ -334,13 +334,15 @@ impl Fuzzer {
             .client
             .move_currency(&self.currencies[&i], to.map(|to| &self.currencies[&to]));
         if self.agree("move", answer, refusal)?.is_some() {
-            self.model.holder(Who::Money(i)).place = place;
+            self.model.holder(ClientId::Currency(i)).parent = parent;
         }
         Ok(())
     }
 
     fn retire(&mut self) -> Outcome<()> {
-        let Some(i) = self.money() else { return Ok(()) };
+        let Some(i) = self.random_currency() else {
+            return Ok(());
+        };
         let currency = self.currencies.remove(&i).expect("it is in the model");
         self.client.retire_currency(&currency)?;
         self.model.retire(i);
@@ -351,19 +353,19 @@ impl Fuzzer {
     }
 
     fn start(&mut self) -> Outcome<()> {
-        let (Some(i), owner) = (self.world.place(), self.below(USERS)) else {
+        let (Some(i), owner) = (self.world.free_slot(), self.below(USERS)) else {
             return Ok(());
         };
         let holder = Holder {
             tickets: 100,
             frozen: false,
             reserved: None,
-            place: Place::User(owner),
+            parent: Parent::User(owner),
             owner,
         };
-        self.model.people.insert(i, holder);
-        if !self.gets_on(i) {
-            self.model.people.remove(&i);
+        self.model.processes.insert(i, holder);
+        if !self.runs_soon(i) {
+            self.model.processes.remove(&i);
             return Ok(());
         }
         let pid = self.world.start(i, uid(owner))?;
@@ -373,34 +375,34 @@ impl Fuzzer {
         Ok(())
     }
 
-    /// Nobody waits for who has next to nothing of the CPU.
-    fn gets_on(&self, person: u32) -> bool {
-        self.model.shares()[&person] >= 0.01
+    /// A process with less of the CPU is not waited for.
+    fn runs_soon(&self, process: u32) -> bool {
+        self.model.shares()[&process] >= 0.01
     }
 
     fn fork(&mut self) -> Outcome<()> {
-        let (Some(parent), Some(i)) = (self.person(), self.world.place()) else {
+        let (Some(parent), Some(i)) = (self.random_process(), self.world.free_slot()) else {
             return Ok(());
         };
-        if !self.gets_on(parent) {
+        if !self.runs_soon(parent) {
             return Ok(());
         }
         self.pids.insert(i, self.world.fork(parent, i)?);
         self.families.insert(i, self.families[&parent]);
-        let child = self.model.people[&parent].clone();
-        self.model.people.insert(i, child);
+        let child = self.model.processes[&parent].clone();
+        self.model.processes.insert(i, child);
         Ok(())
     }
 
-    /// A whole family: of one that dies young the others would have to answer for what it has used, which the model knows
-    /// nothing of.
+    /// Kills a whole family. A young process's CPU time is charged to its child or parent when it exits, which is not in the
+    /// model.
     fn kill(&mut self) -> Outcome<()> {
-        let Some(i) = self.person() else {
+        let Some(i) = self.random_process() else {
             return Ok(());
         };
         let shares = self.model.shares();
         let family = self.family(i);
-        let ends = |i: &u32| shares[i] == 0.0 || self.gets_on(*i);
+        let ends = |i: &u32| shares[i] == 0.0 || self.runs_soon(*i);
         if family.iter().all(ends) {
             family.into_iter().try_for_each(|i| self.end(i))?;
         }
@@ -413,11 +415,12 @@ impl Fuzzer {
         own.map(|(&i, _)| i).collect()
     }
 
-    /// Who is frozen is thawed to exit, and exits with its share, when its user has paid for what its frozen threads used.
+    /// Kills a process. A frozen one is thawed, and exits with the share that it then has. Its user may first have to pay a debt:
+    /// the user was charged for its frozen threads.
     fn end(&mut self, i: u32) -> Outcome<()> {
         let frozen = self.model.shares()[&i] == 0.0;
         if frozen {
-            self.model.thaw_to_die(i);
+            self.model.thaw_killed(i);
         }
         let share = self.model.shares()[&i];
         let pid = self.pids.remove(&i).expect("it is in the model");
@@ -427,58 +430,59 @@ impl Fuzzer {
             PATIENCE
         };
         let clients = self.client.info()?.clients;
-        let took = self.world.end(i, pid, limit)?;
-        self.await_departure(clients)?;
+        let took = self.world.kill(i, pid, limit)?;
+        self.await_task_exit(clients)?;
         if frozen {
             self.longest_exit_s = self.longest_exit_s.max(took.as_secs_f64() * share);
         }
         self.families.remove(&i);
-        self.model.people.remove(&i);
-        self.model.forget_reservations();
+        self.model.processes.remove(&i);
+        self.model.drop_unused_reservations();
         Ok(())
     }
 
-    /// Kernels before 6.18 tell the scheduler of a death when the last reference to the thread is given back, at leisure; until
-    /// then a reservation is not free again.
-    fn await_departure(&self, clients: u64) -> Outcome<()> {
+    /// Kernels before 6.18 report an exit only when the last reference to the thread is dropped. Until then its reservation is
+    /// not free.
+    fn await_task_exit(&self, clients: u64) -> Outcome<()> {
         let until = monotonic() + PATIENCE;
         while self.client.info()?.clients >= clients {
             if monotonic() > until {
-                return wrong("a process that has gone keeps its tickets".into());
+                return wrong("a process that has exited keeps its tickets".into());
             }
             std::thread::sleep(Duration::from_millis(1));
         }
         Ok(())
     }
 
-    fn enter(&mut self) -> Outcome<()> {
-        let (Some(i), to) = (self.person(), self.money()) else {
+    fn move_process(&mut self) -> Outcome<()> {
+        let (Some(i), to) = (self.random_process(), self.random_currency()) else {
             return Ok(());
         };
         let to = to.filter(|_| self.below(4) > 0);
         self.client
             .move_process(self.pids[&i], to.map(|to| &self.currencies[&to]))?;
-        let owner = self.model.people[&i].owner;
-        self.model.holder(Who::Person(i)).place = to.map_or(Place::User(owner), Place::Money);
+        let owner = self.model.processes[&i].owner;
+        self.model.holder(ClientId::Process(i)).parent =
+            to.map_or(Parent::User(owner), Parent::Currency);
         Ok(())
     }
 
     fn reserve(&mut self) -> Outcome<()> {
-        let (Some(who), share) = (self.anybody(), 100 + self.below(3000) as u64) else {
+        let (Some(id), share) = (self.random_client(), 100 + self.below(3000) as u64) else {
             return Ok(());
         };
-        let held = self.model.holder(who).reserved;
+        let held = self.model.holder(id).reserved;
         let left = self.model.left() + held.map_or(0, |held| self.model.reservations[&held]);
-        let answer = match who {
-            Who::Money(i) => self
+        let answer = match id {
+            ClientId::Currency(i) => self
                 .client
                 .reserve_for_currency(&self.currencies[&i], share),
-            Who::Person(i) => self.client.reserve_for_process(self.pids[&i], share),
+            ClientId::Process(i) => self.client.reserve_for_process(self.pids[&i], share),
         };
         if let Err(Error::Admission { left: said, .. }) = &answer
             && *said + held.map_or(0, |held| self.model.reservations[&held]) != left
         {
-            return wrong(format!("{said} is said to be left, and it is {left}"));
+            return wrong(format!("{said} is reported to be left, and {left} is left"));
         }
         let refusal: Option<fn(&Error) -> bool> =
             (share > left).then_some(|error| matches!(error, Error::Admission { .. }));
@@ -487,7 +491,7 @@ impl Fuzzer {
         }
         self.made += 1;
         let reservation = held.unwrap_or(self.made);
-        let holder = self.model.holder(who);
+        let holder = self.model.holder(id);
         holder.reserved = Some(reservation);
         holder.frozen = false;
         self.model.reservations.insert(reservation, share);
@@ -495,38 +499,38 @@ impl Fuzzer {
     }
 
     fn release(&mut self) -> Outcome<()> {
-        let Some(who) = self.anybody() else {
+        let Some(id) = self.random_client() else {
             return Ok(());
         };
-        if self.model.holder(who).frozen {
+        if self.model.holder(id).frozen {
             return Ok(());
         }
-        match who {
-            Who::Money(i) => self.client.reserve_for_currency(&self.currencies[&i], 0)?,
-            Who::Person(i) => self.client.reserve_for_process(self.pids[&i], 0)?,
+        match id {
+            ClientId::Currency(i) => self.client.reserve_for_currency(&self.currencies[&i], 0)?,
+            ClientId::Process(i) => self.client.reserve_for_process(self.pids[&i], 0)?,
         }
-        self.model.release(who);
+        self.model.release(id);
         Ok(())
     }
 
-    /// What everybody gets for a while. Who is off may be paying a debt of before; in the time that its share takes to pay the
-    /// largest there may be it is paid, and a share that is wrong is wrong still.
-    fn look(&mut self) -> Outcome<()> {
+    /// Compares each process's CPU time with its share. A process that is off may be paying an earlier debt. So the check is
+    /// repeated, after as long as its share takes to pay the largest debt; a share that is off then is wrong.
+    fn check_shares(&mut self) -> Outcome<()> {
         std::thread::sleep(SETTLE);
-        let Some(off) = self.worst_off()? else {
+        let Some(off) = self.worst_deviation()? else {
             return Ok(());
         };
         self.debts += 1;
         let paid_s = (DEBT_S / off.share).min(DEBT_PAID_WITHIN_S);
         std::thread::sleep(Duration::from_secs_f64(paid_s));
-        match self.worst_off()? {
+        match self.worst_deviation()? {
             Some(off) => wrong(off.said),
             None => Ok(()),
         }
     }
 
-    /// Of those who have not what they are due, if there are any.
-    fn worst_off(&mut self) -> Outcome<Option<Off>> {
+    /// Of the processes that did not get what they are due, the one that is furthest off.
+    fn worst_deviation(&mut self) -> Outcome<Option<Deviation>> {
         let read = |fuzzer: &Self| -> io::Result<BTreeMap<u32, u64>> {
             fuzzer
                 .pids
@@ -535,22 +539,22 @@ impl Fuzzer {
                 .collect()
         };
         let (before, begun) = (read(self)?, monotonic());
-        std::thread::sleep(LOOK);
+        std::thread::sleep(MEASURE);
         let (after, seconds) = (read(self)?, (monotonic() - begun).as_secs_f64());
-        let mut worst: Option<Off> = None;
+        let mut worst: Option<Deviation> = None;
         for (i, share) in self.model.shares() {
             let (due, got) = (share * seconds, (after[&i] - before[&i]) as f64 / 1e9);
-            let levels = 3 + self.model.line(self.model.people[&i].place).len();
+            let levels = 3 + self.model.ancestors(self.model.processes[&i].parent).len();
             let allowed = RELATIVE * due + 2.0 * levels as f64 * QUANTUM_S;
             let by = (got - due).abs() / allowed;
             if by <= 1.0 {
                 self.worst = self.worst.max(by);
             } else if worst.as_ref().is_none_or(|worst| worst.by < by) {
-                let person = &self.model.people[&i];
+                let process = &self.model.processes[&i];
                 let said = format!(
-                    "process {i} ({person:?}) got {got:.4} s of {seconds:.3}, due {due:.4}"
+                    "process {i} ({process:?}) got {got:.4} s of {seconds:.3}, due {due:.4}"
                 );
-                worst = Some(Off { by, share, said });
+                worst = Some(Deviation { by, share, said });
             }
         }
         Ok(worst)
@@ -566,7 +570,7 @@ impl Fuzzer {
         for user in 0..USERS {
             self.set_base(user, 1000)?;
         }
-        // The last to go are seen to have gone a little later.
+        // The scheduler counts the last changes a little later.
         std::thread::sleep(SETTLE);
         Ok(())
     }
@@ -576,7 +580,7 @@ fn uid(user: usize) -> u32 {
     UID_FIRST + user as u32
 }
 
-/// Above everybody in the economy; children are not to inherit it.
+/// Above all processes of the economy. Children do not inherit the priority.
 fn become_real_time() -> io::Result<()> {
     let parameters = libc::sched_param { sched_priority: 50 };
     // SAFETY: the parameters live through the call.

@@ -1,67 +1,73 @@
-//! The economy once more, naively: who is where, and what share of the one CPU that gives when everybody wants to run.
+//! A naive model of the economy: the currency of each process, and its share of the one CPU when all processes are runnable.
 
 use std::collections::BTreeMap;
 
-/// Whose money, or in which currency.
+/// The currency that a client is in: a user's own, or one that a user has made.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Place {
+pub enum Parent {
     User(usize),
-    Money(u32),
+    Currency(u32),
 }
 
-/// What a user, a currency and a process have in common.
+/// A currency or a process.
 #[derive(Clone, Debug)]
 pub struct Holder {
     pub tickets: u32,
     pub frozen: bool,
-    /// Which reservation it has, if it has one.
+    /// Its reservation, if it has one.
     pub reserved: Option<u32>,
-    pub place: Place,
+    pub parent: Parent,
     pub owner: usize,
 }
 
 #[derive(Default)]
 pub struct Model {
-    /// Base tickets and whether frozen.
+    /// Base tickets, and whether frozen. The last user is root.
     pub users: Vec<(u32, bool)>,
-    pub money: BTreeMap<u32, Holder>,
-    pub people: BTreeMap<u32, Holder>,
+    pub currencies: BTreeMap<u32, Holder>,
+    pub processes: BTreeMap<u32, Holder>,
     /// Hundredths of a percent of the CPU.
     pub reservations: BTreeMap<u32, u64>,
     pub floor: u64,
 }
 
 #[derive(Clone, Copy, Debug)]
-pub enum Who {
-    Money(u32),
-    Person(u32),
+pub enum ClientId {
+    Currency(u32),
+    Process(u32),
 }
 
 pub const NESTED_MAX: usize = 8;
 const ALL: u64 = 10_000;
 
 impl Model {
-    pub fn holder(&mut self, who: Who) -> &mut Holder {
-        match who {
-            Who::Money(i) => self.money.get_mut(&i).expect("it was chosen from them"),
-            Who::Person(i) => self.people.get_mut(&i).expect("it was chosen from them"),
+    pub fn holder(&mut self, id: ClientId) -> &mut Holder {
+        match id {
+            ClientId::Currency(i) => self
+                .currencies
+                .get_mut(&i)
+                .expect("a currency of the model"),
+            ClientId::Process(i) => self.processes.get_mut(&i).expect("a process of the model"),
         }
     }
 
-    /// The currencies from here up.
-    pub fn line(&self, mut place: Place) -> Vec<u32> {
-        let mut line = Vec::new();
-        while let Place::Money(i) = place {
-            line.push(i);
-            place = self.money[&i].place;
+    /// The currencies from `parent` up.
+    pub fn ancestors(&self, mut parent: Parent) -> Vec<u32> {
+        let mut ancestors = Vec::new();
+        while let Parent::Currency(i) = parent {
+            ancestors.push(i);
+            parent = self.currencies[&i].parent;
         }
-        line
+        ancestors
     }
 
     /// Levels of currencies from this one down.
     pub fn height(&self, i: u32) -> usize {
-        let lines = self.money.keys().map(|&k| self.line(Place::Money(k)));
-        let depths = lines.filter_map(|line| line.iter().position(|&k| k == i));
+        let paths = self
+            .currencies
+            .keys()
+            .map(|&k| self.ancestors(Parent::Currency(k)));
+        let depths = paths.filter_map(|ancestors| ancestors.iter().position(|&k| k == i));
         1 + depths.max().unwrap_or(0)
     }
 
@@ -69,123 +75,139 @@ impl Model {
         ALL - self.floor - self.reservations.values().sum::<u64>()
     }
 
-    pub fn freeze(&mut self, who: Who) {
-        let holder = self.holder(who);
+    pub fn freeze(&mut self, id: ClientId) {
+        let holder = self.holder(id);
         holder.frozen = true;
         holder.reserved = None;
-        self.forget_reservations();
+        self.drop_unused_reservations();
     }
 
-    /// A frozen process that is killed exits in its user's currency, or in root's, the last of the users, if its user is frozen.
-    pub fn thaw_to_die(&mut self, person: u32) {
+    /// A frozen process that is killed exits in its user's currency, or in root's if its user is frozen.
+    pub fn thaw_killed(&mut self, process: u32) {
         let root = self.users.len() - 1;
         let users = &self.users;
-        let holder = self.people.get_mut(&person).expect("it is to be killed");
+        let holder = self
+            .processes
+            .get_mut(&process)
+            .expect("it is to be killed");
         let frozen = users[holder.owner].1;
-        holder.place = Place::User(if frozen { root } else { holder.owner });
+        holder.parent = Parent::User(if frozen { root } else { holder.owner });
         holder.frozen = false;
         holder.reserved = None;
-        self.forget_reservations();
+        self.drop_unused_reservations();
     }
 
-    pub fn release(&mut self, who: Who) {
-        let holder = self.holder(who);
+    pub fn release(&mut self, id: ClientId) {
+        let holder = self.holder(id);
         holder.reserved = None;
         holder.frozen = false;
-        self.forget_reservations();
+        self.drop_unused_reservations();
     }
 
-    /// A reservation lasts as long as somebody has it.
-    pub fn forget_reservations(&mut self) {
-        let holders = self.money.values().chain(self.people.values());
+    /// A reservation lasts as long as a client has it.
+    pub fn drop_unused_reservations(&mut self) {
+        let holders = self.currencies.values().chain(self.processes.values());
         let held: Vec<u32> = holders.filter_map(|holder| holder.reserved).collect();
         self.reservations.retain(|i, _| held.contains(i));
     }
 
+    /// What is in it moves to the currency around it, another user's processes to their own user.
     pub fn retire(&mut self, i: u32) {
-        let to = self.money[&i].place;
-        let holders = self.money.values_mut().chain(self.people.values_mut());
-        for holder in holders.filter(|holder| holder.place == Place::Money(i)) {
-            holder.place = to;
+        let Holder { parent, owner, .. } = self.currencies[&i];
+        let holders = self
+            .currencies
+            .values_mut()
+            .chain(self.processes.values_mut());
+        for holder in holders.filter(|holder| holder.parent == Parent::Currency(i)) {
+            holder.parent = if holder.owner == owner {
+                parent
+            } else {
+                Parent::User(holder.owner)
+            };
         }
-        self.money.remove(&i);
-        self.forget_reservations();
+        self.currencies.remove(&i);
+        self.drop_unused_reservations();
     }
 
     /// Each process's share.
     pub fn shares(&self) -> BTreeMap<u32, f64> {
-        let mut shares: BTreeMap<u32, f64> = self.people.keys().map(|&i| (i, 0.0)).collect();
-        let mut clients: Vec<(f64, Vec<Who>)> = Vec::new();
+        let mut shares: BTreeMap<u32, f64> = self.processes.keys().map(|&i| (i, 0.0)).collect();
+        let mut reserved: Vec<(f64, Vec<ClientId>)> = Vec::new();
         for (&i, &share) in &self.reservations {
-            clients.push((
+            reserved.push((
                 share as f64,
-                self.those(|holder| holder.reserved == Some(i)),
+                self.clients_with(|holder| holder.reserved == Some(i)),
             ));
         }
         let users = (0..self.users.len()).filter(|&u| !self.users[u].1);
         let users: Vec<_> = users
-            .map(|u| (f64::from(self.users[u].0), self.at_home(Place::User(u))))
-            .filter(|(_, those)| self.is_any(those))
+            .map(|u| (f64::from(self.users[u].0), self.clients_of(Parent::User(u))))
+            .filter(|(_, clients)| self.is_active(clients))
             .collect();
-        clients.retain(|(_, those)| self.is_any(those));
+        reserved.retain(|(_, clients)| self.is_active(clients));
         let floor = if users.is_empty() {
             0.0
         } else {
             self.floor as f64
         };
-        let all = clients.iter().map(|(weight, _)| weight).sum::<f64>() + floor;
-        for (weight, those) in &clients {
-            self.spread(those, weight / all, &mut shares);
+        let all = reserved.iter().map(|(weight, _)| weight).sum::<f64>() + floor;
+        for (weight, clients) in &reserved {
+            self.divide(clients, weight / all, &mut shares);
         }
         let tickets: f64 = users.iter().map(|(tickets, _)| tickets).sum();
-        for (own, those) in &users {
-            self.spread(those, floor / all * own / tickets, &mut shares);
+        for (own, clients) in &users {
+            self.divide(clients, floor / all * own / tickets, &mut shares);
         }
         shares
     }
 
-    fn those(&self, chosen: impl Fn(&Holder) -> bool) -> Vec<Who> {
-        let money = self
-            .money
+    fn clients_with(&self, chosen: impl Fn(&Holder) -> bool) -> Vec<ClientId> {
+        let currencies = self
+            .currencies
             .iter()
             .filter(|(_, h)| chosen(h))
-            .map(|(&i, _)| Who::Money(i));
-        let people = self
-            .people
+            .map(|(&i, _)| ClientId::Currency(i));
+        let processes = self
+            .processes
             .iter()
             .filter(|(_, h)| chosen(h))
-            .map(|(&i, _)| Who::Person(i));
-        money.chain(people).collect()
+            .map(|(&i, _)| ClientId::Process(i));
+        currencies.chain(processes).collect()
     }
 
-    /// Who is in a place and neither frozen nor elsewhere by a reservation.
-    fn at_home(&self, place: Place) -> Vec<Who> {
-        self.those(|holder| holder.place == place && !holder.frozen && holder.reserved.is_none())
-    }
-
-    fn is_any(&self, those: &[Who]) -> bool {
-        those.iter().any(|&who| match who {
-            Who::Person(_) => true,
-            Who::Money(i) => self.is_any(&self.at_home(Place::Money(i))),
+    /// The clients of a currency that are neither frozen nor in a reservation.
+    fn clients_of(&self, parent: Parent) -> Vec<ClientId> {
+        self.clients_with(|holder| {
+            holder.parent == parent && !holder.frozen && holder.reserved.is_none()
         })
     }
 
-    fn spread(&self, those: &[Who], share: f64, shares: &mut BTreeMap<u32, f64>) {
-        let those: Vec<Who> = those
+    /// Is there a process among these clients, or inside them, which may run?
+    fn is_active(&self, clients: &[ClientId]) -> bool {
+        clients.iter().any(|&id| match id {
+            ClientId::Process(_) => true,
+            ClientId::Currency(i) => self.is_active(&self.clients_of(Parent::Currency(i))),
+        })
+    }
+
+    fn divide(&self, clients: &[ClientId], share: f64, shares: &mut BTreeMap<u32, f64>) {
+        let clients: Vec<ClientId> = clients
             .iter()
             .copied()
-            .filter(|&who| self.is_any(&[who]))
+            .filter(|&id| self.is_active(&[id]))
             .collect();
-        let tickets = |who| match who {
-            Who::Money(i) => f64::from(self.money[&i].tickets),
-            Who::Person(i) => f64::from(self.people[&i].tickets),
+        let tickets = |id| match id {
+            ClientId::Currency(i) => f64::from(self.currencies[&i].tickets),
+            ClientId::Process(i) => f64::from(self.processes[&i].tickets),
         };
-        let all: f64 = those.iter().map(|&who| tickets(who)).sum();
-        for who in those {
-            let part = share * tickets(who) / all;
-            match who {
-                Who::Money(i) => self.spread(&self.at_home(Place::Money(i)), part, shares),
-                Who::Person(i) => *shares.get_mut(&i).expect("everybody is in it") += part,
+        let all: f64 = clients.iter().map(|&id| tickets(id)).sum();
+        for id in clients {
+            let part = share * tickets(id) / all;
+            match id {
+                ClientId::Currency(i) => {
+                    self.divide(&self.clients_of(Parent::Currency(i)), part, shares)
+                }
+                ClientId::Process(i) => *shares.get_mut(&i).expect("it has all processes") += part,
             }
         }
     }
@@ -195,12 +217,12 @@ impl Model {
 mod tests {
     use super::*;
 
-    fn holder(tickets: u32, place: Place) -> Holder {
+    fn holder(tickets: u32, parent: Parent) -> Holder {
         Holder {
             tickets,
             frozen: false,
             reserved: None,
-            place,
+            parent,
             owner: 0,
         }
     }
@@ -216,22 +238,22 @@ mod tests {
             floor: 2500,
             ..Model::default()
         };
-        model.money.insert(1, holder(300, Place::User(0)));
-        model.people.insert(1, holder(100, Place::User(0)));
-        model.people.insert(2, holder(50, Place::Money(1)));
-        model.people.insert(3, holder(50, Place::Money(1)));
-        model.people.insert(4, holder(100, Place::User(1)));
+        model.currencies.insert(1, holder(300, Parent::User(0)));
+        model.processes.insert(1, holder(100, Parent::User(0)));
+        model.processes.insert(2, holder(50, Parent::Currency(1)));
+        model.processes.insert(3, holder(50, Parent::Currency(1)));
+        model.processes.insert(4, holder(100, Parent::User(1)));
         let shares = model.shares();
         for (i, due) in [(1, 0.0625), (2, 0.09375), (3, 0.09375), (4, 0.75)] {
             near(shares[&i], due);
         }
         model.reservations.insert(1, 7500);
-        model.holder(Who::Person(4)).reserved = Some(1);
+        model.holder(ClientId::Process(4)).reserved = Some(1);
         let shares = model.shares();
         for (i, due) in [(1, 0.0625), (2, 0.09375), (4, 0.75)] {
             near(shares[&i], due);
         }
-        model.freeze(Who::Person(4));
+        model.freeze(ClientId::Process(4));
         near(model.shares()[&4], 0.0);
         near(model.shares()[&1], 0.25);
     }

@@ -1,44 +1,46 @@
-//! The processes of the economy: each burns CPU time, and forks when it is told to.
+//! The processes of the economy. Each burns CPU time, and forks at a command of the driver.
 
 use std::io;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 use tombola_apps::monotonic;
 
-/// What the driver and the processes tell each other: a word for each.
+/// Memory that the driver and the processes share: a word for each process, with its state or a command to it.
 pub struct World {
     words: &'static [AtomicU64],
 }
 
 const EMPTY: u64 = 0;
+/// With the process's pid in the lower half.
 const READY: u64 = 1 << 32;
+/// With the child's slot in the lower half.
 const FORK: u64 = 2 << 32;
 
-/// Of virtual time; who has a small share takes some turns to do what it is told.
+/// In virtual time; a process with a small share answers late.
 pub const PATIENCE: Duration = Duration::from_secs(60);
 
 impl World {
-    pub fn new(people: usize) -> io::Result<Self> {
+    pub fn new(processes: usize) -> io::Result<Self> {
         let (access, shared) = (
             libc::PROT_READ | libc::PROT_WRITE,
             libc::MAP_SHARED | libc::MAP_ANONYMOUS,
         );
-        // Who ends is not waited for: most are not our own children.
+        // With SIGCHLD ignored, here and in the processes, the kernel reaps exited children.
         // SAFETY: no handler, and fresh zeroed memory for as many words, never unmapped.
         unsafe {
             libc::signal(libc::SIGCHLD, libc::SIG_IGN);
-            let memory = libc::mmap(std::ptr::null_mut(), people * 8, access, shared, -1, 0);
+            let memory = libc::mmap(std::ptr::null_mut(), processes * 8, access, shared, -1, 0);
             if memory == libc::MAP_FAILED {
                 return Err(io::Error::last_os_error());
             }
             Ok(Self {
-                words: std::slice::from_raw_parts(memory.cast(), people),
+                words: std::slice::from_raw_parts(memory.cast(), processes),
             })
         }
     }
 
-    /// A place that nobody has.
-    pub fn place(&self) -> Option<u32> {
+    /// A slot without a process.
+    pub fn free_slot(&self) -> Option<u32> {
         let word = self
             .words
             .iter()
@@ -46,9 +48,9 @@ impl World {
         Some(word as u32)
     }
 
-    /// A process of the user's, from the driver. Its pid.
-    pub fn start(&self, place: u32, uid: u32) -> io::Result<u32> {
-        // SAFETY: there is one thread, so the child may do what it likes.
+    /// The driver forks a process of the user. Returns its pid.
+    pub fn start(&self, slot: u32, uid: u32) -> io::Result<u32> {
+        // SAFETY: there is one thread, so the child may call anything.
         match unsafe { libc::fork() } {
             -1 => return Err(io::Error::last_os_error()),
             0 => {
@@ -62,56 +64,56 @@ impl World {
                     assert_eq!(libc::setgid(uid), 0);
                     assert_eq!(libc::setuid(uid), 0);
                 }
-                // Its first sleep lets the scheduler see whose it is now.
+                // The scheduler sees the new uid when the process first sleeps.
                 std::thread::sleep(Duration::from_millis(1));
-                self.live(place)
+                self.run(slot)
             }
             _ => (),
         }
-        self.wait(place)
+        self.wait(slot)
     }
 
-    /// A process forks another.
-    pub fn fork(&self, parent: u32, place: u32) -> io::Result<u32> {
-        self.words[parent as usize].store(FORK | u64::from(place), Ordering::Relaxed);
-        self.wait(place)
+    /// A process forks another. Returns the child's pid.
+    pub fn fork(&self, parent: u32, slot: u32) -> io::Result<u32> {
+        self.words[parent as usize].store(FORK | u64::from(slot), Ordering::Relaxed);
+        self.wait(slot)
     }
 
-    fn wait(&self, place: u32) -> io::Result<u32> {
+    fn wait(&self, slot: u32) -> io::Result<u32> {
         let until = monotonic() + PATIENCE;
         loop {
-            let word = self.words[place as usize].load(Ordering::Relaxed);
+            let word = self.words[slot as usize].load(Ordering::Relaxed);
             if word & READY != 0 {
                 return Ok(word as u32);
             }
             if monotonic() > until {
-                return Err(io::Error::other(format!("process {place} does not get on")));
+                return Err(io::Error::other(format!("process {slot} does not answer")));
             }
             std::thread::sleep(Duration::from_millis(1));
         }
     }
 
-    fn live(&self, place: u32) -> ! {
-        let mut word = &self.words[place as usize];
+    fn run(&self, slot: u32) -> ! {
+        let mut word = &self.words[slot as usize];
         loop {
             let own = READY | u64::from(std::process::id());
             word.store(own, Ordering::Relaxed);
             loop {
-                let told = word.load(Ordering::Relaxed);
+                let command = word.load(Ordering::Relaxed);
                 // SAFETY: there is one thread.
-                if told & FORK != 0 && unsafe { libc::fork() } == 0 {
-                    word = &self.words[told as u32 as usize];
+                if command & FORK != 0 && unsafe { libc::fork() } == 0 {
+                    word = &self.words[command as u32 as usize];
                     break;
                 }
-                // It may have been told more meanwhile.
-                let _ = word.compare_exchange(told, own, Ordering::Relaxed, Ordering::Relaxed);
+                // Unless there is a new command.
+                let _ = word.compare_exchange(command, own, Ordering::Relaxed, Ordering::Relaxed);
                 std::hint::spin_loop();
             }
         }
     }
 
-    /// Kills it; how long that took, or an error if it is still there after `limit`.
-    pub fn end(&self, place: u32, pid: u32, limit: Duration) -> io::Result<Duration> {
+    /// Kills a process. Returns how long its exit took, or an error if it is still there after `limit`.
+    pub fn kill(&self, slot: u32, pid: u32, limit: Duration) -> io::Result<Duration> {
         let begun = monotonic();
         // SAFETY: a system call with plain numbers.
         unsafe { libc::kill(pid.cast_signed(), libc::SIGKILL) };
@@ -123,7 +125,7 @@ impl World {
             }
             std::thread::sleep(Duration::from_millis(1));
         }
-        self.words[place as usize].store(EMPTY, Ordering::Relaxed);
+        self.words[slot as usize].store(EMPTY, Ordering::Relaxed);
         Ok(monotonic() - begun)
     }
 }

@@ -1,17 +1,19 @@
-//! `lrenice`: change the tickets of a running process.
+//! `lrenice`: changes the tickets of a running process.
 
+use crate::arguments::Limit;
 use crate::{amounts, run};
 use clap::{Command, CommandFactory, Parser};
 use std::process::ExitCode;
 use tombola_kernel::Result;
-use tombola_kernel::calls::{Client, Grant};
+use tombola_kernel::calls::Client;
 
 /// Change the process tickets of a running process.
 ///
-/// The new number holds until it is changed again or the process ends. Children that the process forks afterwards begin with
-/// it; those it has already keep theirs. With 0 the process is frozen: it keeps what it has and gets no CPU time until it is
-/// given other tickets; it can be killed all the same. For the owner of the process, or with CAP_SYS_NICE; what the latter sets
-/// for somebody else's is also the most that its owner may set from then on, for it and for children that it forks.
+/// The tickets hold until they are changed again or the process exits. They count in the currency that the process is in.
+/// Children that it forks from then on begin with them; existing children keep their tickets. 0 freezes the process and ends its
+/// own reservation: it gets no CPU time until its tickets are set again, but SIGKILL ends it. You must own the process or have
+/// CAP_SYS_NICE. The number that an administrator sets for another user's process is also the most that the owner may set, for it
+/// and for its later children.
 #[derive(Parser)]
 #[command(
     name = "lrenice",
@@ -19,31 +21,29 @@ use tombola_kernel::calls::{Client, Grant};
     allow_missing_positional = true,
     after_help = "\
 Examples:
-  lrenice 515 1000      process 515 gets ten times what an ordinary process of its user gets
+  lrenice 515 1000      process 515 gets ten times what a process with the default, 100, gets
   lrenice $$ 100        this shell gets the default again
-  lrenice 515 0         process 515 stands still until it is given other tickets
+  lrenice 515 0         process 515 is frozen until its tickets are set again
 
-Exit status: 0 done; 1 refused (no such process, another's, Tombola not running); 2 wrongly called. When it is not 0,
+Exit status: 0 done; 1 refused (no such process, another user's process, Tombola not running); 2 usage error. If it is not 0,
 nothing was changed."
 )]
 struct Args {
-    /// The process's number
+    /// The process, by PID
     #[arg(value_parser = amounts::pid, required_unless_present = "process", allow_negative_numbers = true)]
     pid: Option<u32>,
 
-    /// Tickets: 1 (least) to 10000 (most), or 0: frozen; a process begins with its parent's number, the first one with 100
+    /// 1 to 10000, or 0 to freeze; initially the parent's tickets, else 100
     #[arg(value_parser = amounts::tickets_or_freeze, allow_negative_numbers = true)]
     tickets: u32,
 
-    /// The process's number, as other commands have it
+    /// The process, by PID, as an option
     #[arg(short, long = "pid", value_name = "PID", value_parser = amounts::pid, conflicts_with = "pid",
           allow_negative_numbers = true)]
     process: Option<u32>,
 
-    /// As an administrator: the owner may set more again later. Otherwise what is set for somebody else is also the most that its
-    /// owner may set from then on
-    #[arg(long)]
-    owner_may_exceed: bool,
+    #[command(flatten)]
+    limit: Limit,
 }
 
 pub fn command() -> Command {
@@ -58,9 +58,9 @@ pub fn main() -> ExitCode {
 fn lrenice(args: &Args) -> Result<ExitCode> {
     let pid = args.pid.or(args.process).expect("the parser asks for one");
     let client = Client::open()?;
-    match args.owner_may_exceed {
-        true => client.grant_tickets(pid, Grant::unlimited(args.tickets))?,
-        false => client.set_tickets(pid, args.tickets)?,
+    match args.limit.grant(args.tickets) {
+        Some(grant) => client.grant_tickets(pid, grant)?,
+        None => client.set_tickets(pid, args.tickets)?,
     }
     Ok(ExitCode::SUCCESS)
 }

@@ -1,4 +1,4 @@
-//! `ltix`: report tickets.
+//! `ltix`: reports tickets.
 
 use crate::amounts::FROZEN;
 use crate::{amounts, names, run};
@@ -10,7 +10,9 @@ use tombola_kernel::{Result, calls::Client, user_name};
 
 /// Report the process tickets of a process, or the base tickets of a user.
 ///
-/// Anyone may ask about anyone, but for what is in a currency of another user's. Who is frozen has 0.
+/// You may ask about all users and processes, except processes in a currency that another user has made: these need
+/// CAP_SYS_NICE. Process tickets are from 1 to 10000, base tickets from 100 to 10000. A frozen process or user has 0, printed as
+/// "frozen".
 #[derive(Parser)]
 #[command(
     name = "ltix",
@@ -19,30 +21,30 @@ use tombola_kernel::{Result, calls::Client, user_name};
 Examples:
   ltix -u paul               paul's base tickets
   ltix -p 1235               the tickets of process 1235
-  ltix -n -p $$              this shell's, as a bare number for scripts
-  ltix -p 1235 -w -q         also the draws it has won, and how much of its quanta it uses
+  ltix -n -p $$              this shell's tickets, only the number, for scripts
+  ltix -p 1235 -w -q         also the draws that it has won, and its use of the quantum
 
-Exit status: 0 done; 1 refused (no such process, Tombola not running); 2 wrongly called, also for an unknown user."
+Exit status: 0 done; 1 refused (no such process, Tombola not running); 2 usage error, also for an unknown user."
 )]
 struct Args {
-    /// A process, by number
+    /// The process, by PID
     #[arg(short, long, value_parser = amounts::pid, allow_hyphen_values = true)]
     pid: Option<u32>,
 
-    /// A user, by login name or uid; without -p and -u, you
+    /// The user, by login name or uid; without -p and -u, you
     #[arg(short, long, conflicts_with = "pid", value_parser = names::uid, allow_hyphen_values = true)]
     user: Option<u32>,
 
-    /// Print the number of tickets only; 0: frozen
+    /// Print only the number of tickets; 0: frozen
     #[arg(short, long, conflicts_with_all = ["wins", "quantum"])]
     number: bool,
 
-    /// Also the draws that the process has won
+    /// Print also the draws that the process has won
     #[arg(short, long, requires = "pid")]
     wins: bool,
 
-    /// Also how often which part of the quantum was left when the process gave up the CPU: mostly none for one that
-    /// computes, mostly all for one that waits for people or devices
+    /// Print also how often the process gave up the CPU with 0/6, 1/6, … 6/6 of its quantum left: mostly 0/6 for a process that
+    /// computes, mostly 6/6 for one that waits for input or devices
     #[arg(short, long, requires = "pid")]
     quantum: bool,
 }

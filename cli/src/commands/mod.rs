@@ -1,5 +1,5 @@
-//! The programs: what each is called with, and what it does. Here and not in `bin/`, so that manual pages and completions are
-//! made of the same descriptions (`examples/manuals.rs`).
+//! The programs: the arguments of each, and what it does. They are here and not in `bin/`, so that manual pages and completions
+//! are made from the same descriptions (`examples/manuals.rs`).
 
 pub mod lnice;
 pub mod lrenice;
@@ -9,7 +9,7 @@ pub mod tombola;
 
 use clap::Command;
 
-/// How each program is called.
+/// The description of each program's arguments.
 pub fn all() -> [Command; 5] {
     [
         tombola::command(),

@@ -1,14 +1,14 @@
-//! Base tickets that outlast the scheduler: what the rules say, and what lsetbase said.
+//! Base tickets that outlast the scheduler: those in the rules, and those set by lsetbase.
 //!
 //! ```text
-//!   who                          at the start                at a reload
-//!   named in the rules           what the rules say          what the rules say
-//!   not named, set by lsetbase   what it said last           left alone
+//!   user                         at the start                at a reload
+//!   named in the rules           as in the rules             as in the rules
+//!   not named, set by lsetbase   as set last                 unchanged
 //!   all others                   the rules' default          the rules' default
 //! ```
 //!
-//! lsetbase leaves no trace but the number: set is who has another number than the rules give. That is what is saved, each
-//! second, for the next start.
+//! lsetbase leaves no trace but the number: a user counts as set by lsetbase if the rules do not name it and its number or limit
+//! differs from the default. These users are saved for the next start when the daemon looks after a change.
 
 use crate::amounts::{BASE_TICKETS, FROZEN};
 use crate::names::ROOT;
@@ -19,13 +19,13 @@ use std::io::{self, ErrorKind, Write};
 use std::path::{Path, PathBuf};
 use tombola_kernel::calls::Grant;
 
-/// By uid.
+/// The users' grants, by uid.
 pub type Base = BTreeMap<u32, Grant>;
 
-/// More than the scheduler has room for.
+/// More users than the scheduler has slots for.
 const USERS_MAX: usize = 32_768;
 
-// What the rules say of a user is an administrator's word; the default is everybody's to come back to.
+// The number in the rules is also the user's limit, as if an administrator had set it; root and the default have none.
 fn named(rules: &Rules) -> impl Iterator<Item = (u32, Grant)> {
     let grant = |(uid, tickets): (&u32, &u32)| match *uid {
         ROOT => (ROOT, Grant::unlimited(*tickets)),
@@ -42,7 +42,7 @@ fn is_named(rules: &Rules, uid: u32) -> bool {
     rules.base.contains_key(&uid)
 }
 
-/// Who of those that the scheduler has seen has been given something else by lsetbase.
+/// The users in `now` whose base tickets were set by lsetbase.
 pub fn said(rules: &Rules, now: &Base) -> Base {
     now.iter()
         .filter(|(uid, grant)| !is_named(rules, **uid) && **grant != default(rules))
@@ -50,7 +50,7 @@ pub fn said(rules: &Rules, now: &Base) -> Base {
         .collect()
 }
 
-/// What is to be set when the scheduler begins, when users have what they have `now`.
+/// The grants to be set at the start, when the users have those in `now`.
 pub fn at_start(rules: &Rules, saved: &Base, now: &Base) -> Base {
     let mut wanted: Base = now.keys().map(|uid| (*uid, default(rules))).collect();
     wanted.extend(saved);
@@ -58,7 +58,7 @@ pub fn at_start(rules: &Rules, saved: &Base, now: &Base) -> Base {
     changes(wanted, now)
 }
 
-/// What is to be set when other rules hold from now on.
+/// The grants to be set when `rules` replace the rules `before`.
 pub fn at_reload(before: &Rules, rules: &Rules, now: &Base) -> Base {
     let said = said(before, now);
     let mut wanted: Base = now
@@ -77,10 +77,10 @@ fn changes(wanted: Base, now: &Base) -> Base {
         .collect()
 }
 
-/// Where they are saved: a line for each user, `uid tickets`, or `uid tickets most` if an administrator has said so much.
+/// The file with the saved grants: a line for each user, `UID TICKETS`, or `UID TICKETS LIMIT` if the user has a limit.
 pub struct Store {
     path: PathBuf,
-    /// None: nobody knows what the file says.
+    /// The grants in the file; None: unknown.
     last: Option<Base>,
 }
 
@@ -92,7 +92,7 @@ impl Store {
         }
     }
 
-    /// What was saved. A damaged file says nothing; it is put aside, and the error says where.
+    /// Reads the saved grants. A damaged file is renamed, and the error tells its new name.
     pub fn read(&mut self) -> Result<Base, String> {
         let text = match fs::read(&self.path) {
             Ok(bytes) => String::from_utf8_lossy(&bytes).into_owned(),
@@ -108,12 +108,12 @@ impl Store {
         }
     }
 
-    /// Writes what is new, all or nothing.
+    /// Writes the file atomically if the grants have changed.
     pub fn save(&mut self, base: &Base) -> Result<(), String> {
         if self.last.as_ref() == Some(base) {
             return Ok(());
         }
-        // Once for each: whoever cannot write now is not told so each second.
+        // Noted before the write, so that a failure is reported once for each change, not at each look.
         self.last = Some(base.clone());
         self.write(base)
             .map_err(|error| self.cannot("write", &error))
@@ -136,11 +136,11 @@ impl Store {
 
     fn put_aside(&self, fact: &str) -> String {
         let aside = self.beside("damaged");
-        let _ = fs::rename(&self.path, &aside); // if not, it is overwritten: it says nothing
+        let _ = fs::rename(&self.path, &aside); // if this fails, the next save overwrites it
         format!(
             "{}: {fact}\n  \
-             cause: it was edited, or its disk fails; what lsetbase said is forgotten\n  \
-             next:  it is {} now; set base tickets again with lsetbase, or write them into the rules",
+             cause: it was edited, or its disk fails; the base tickets set by lsetbase are lost\n  \
+             next:  the file is {} now; set base tickets again with lsetbase, or write them into the rules",
             self.path.display(),
             aside.display()
         )
@@ -150,7 +150,7 @@ impl Store {
         format!(
             "cannot {action} {}: {error}\n  \
              cause: its file system is full, read-only or failing\n  \
-             next:  until it can, what lsetbase says ends with the scheduler",
+             next:  repair it; until then, base tickets set by lsetbase end with the scheduler",
             self.path.display()
         )
     }
@@ -177,7 +177,7 @@ fn parse(text: &str) -> Result<Base, String> {
         let grant = self::grant(uid, grant)
             .ok_or_else(|| fault("does not end with base tickets that a user may have"))?;
         if base.insert(uid, grant).is_some() {
-            return Err(fault("is the second for its user"));
+            return Err(fault("names its user a second time"));
         }
         if base.len() > USERS_MAX {
             return Err(format!("there are more than {USERS_MAX} lines"));
@@ -199,7 +199,7 @@ fn grant(uid: u32, text: &str) -> Option<Grant> {
     }
 }
 
-// Stricter than a number's own parser, which takes a sign.
+// Stricter than u32's own parser, which accepts a sign.
 fn digits(text: &str) -> Option<u32> {
     let is_number = text.bytes().all(|byte| byte.is_ascii_digit());
     text.parse().ok().filter(|_| is_number)
@@ -209,7 +209,7 @@ fn digits(text: &str) -> Option<u32> {
 mod tests {
     use super::*;
 
-    // As users set them for themselves.
+    // Without limits, as users set their own.
     fn base(pairs: &[(u32, u32)]) -> Base {
         let pairs = pairs.iter();
         pairs
@@ -217,7 +217,7 @@ mod tests {
             .collect()
     }
 
-    // And as an administrator does.
+    // With limits, as an administrator sets them.
     fn limited(mut base: Base, pairs: &[(u32, u32)]) -> Base {
         let pairs = pairs.iter();
         base.extend(pairs.map(|(uid, tickets)| (*uid, Grant::at_most(*tickets))));
@@ -233,7 +233,7 @@ mod tests {
     }
 
     #[test]
-    fn at_the_start_rules_come_before_what_was_saved_and_that_before_the_default() {
+    fn at_the_start_rules_come_before_saved_grants_and_those_before_the_default() {
         let rules = rules(500, &[(1, 3_000), (2, 0)]);
         let saved = base(&[(1, 700), (3, 800), (9, 900)]);
         let now = base(&[(0, 1_000), (1, 1_000), (3, 1_000), (4, 1_000), (5, 500)]);
@@ -243,10 +243,10 @@ mod tests {
     }
 
     #[test]
-    fn at_a_reload_who_is_named_is_reset_and_who_was_set_otherwise_left_alone() {
+    fn at_a_reload_named_users_are_reset_and_users_set_by_lsetbase_are_unchanged() {
         let before = rules(1_000, &[(1, 3_000), (2, 2_000), (3, 100)]);
         let after = rules(600, &[(1, 3_000), (6, 400)]);
-        // 1 was changed and is named; 2 is no longer named; 3 is neither any longer, but was changed; 4 was set; 5 never.
+        // 1 was changed and is named; 2 and 3 are no longer named; 4 was set by lsetbase, 5 was not; 6 is named now.
         let now = base(&[(1, 50), (4, 700), (5, 1_000)]);
         let now = limited(now, &[(2, 2_000), (3, 100)]);
         let wanted = base(&[(2, 600), (3, 600), (5, 600)]);
@@ -255,7 +255,7 @@ mod tests {
     }
 
     #[test]
-    fn rules_that_are_the_same_change_what_they_name_only() {
+    fn the_same_rules_change_only_the_users_that_they_name() {
         let rules = rules(1_000, &[(1, 3_000)]);
         let now = base(&[(1, 2_000), (2, 700), (3, 1_000)]);
         let wanted = limited(Base::new(), &[(1, 3_000)]);
@@ -263,7 +263,7 @@ mod tests {
     }
 
     #[test]
-    fn what_lsetbase_said_is_what_the_rules_do_not() {
+    fn only_users_that_the_rules_do_not_name_count_as_set_by_lsetbase() {
         let rules = rules(1_000, &[(1, 3_000)]);
         let now = limited(base(&[(1, 2_000), (2, 700), (3, 1_000)]), &[(4, FROZEN)]);
         let wanted = limited(base(&[(2, 700)]), &[(4, FROZEN)]);
@@ -271,7 +271,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_written_can_be_read() {
+    fn a_written_text_can_be_read() {
         let mut base = limited(base(&[(0, 2_000), (4_294_967_294, 100)]), &[(1000, FROZEN)]);
         let lowered = Grant {
             tickets: 200,
@@ -285,7 +285,7 @@ mod tests {
     }
 
     #[test]
-    fn anything_else_is_damage() {
+    fn other_texts_are_damaged() {
         for text in [
             "1000",
             "1000 ",
@@ -316,7 +316,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_saved_is_there_again() {
+    fn saved_grants_are_read_again() {
         let path = scratch("saved");
         let saved = base(&[(1000, 700)]);
         assert_eq!(Store::new(&path).read(), Ok(Base::new()));
@@ -326,7 +326,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_to_say_makes_no_file() {
+    fn without_grants_no_file_is_made() {
         let path = scratch("nothing");
         let mut store = Store::new(&path);
         store.read().unwrap();
@@ -335,7 +335,7 @@ mod tests {
     }
 
     #[test]
-    fn a_damaged_file_is_put_aside() {
+    fn a_damaged_file_is_renamed() {
         let path = scratch("damaged");
         fs::create_dir_all(path.parent().unwrap()).unwrap();
         fs::write(&path, "1000 7\u{0}0\n").unwrap();

@@ -1,9 +1,9 @@
-//! What the daemon keeps: the rules of /etc/tombola.toml applied, base tickets over restarts, reservations for programs and
-//! units.
+//! The daemon's work beside the scheduler: it applies the rules of /etc/tombola.toml, keeps base tickets over restarts, and makes
+//! reservations for programs and units.
 //!
-//! The scheduler itself needs none of this, and nobody waits for it. It looks when it is told that base tickets have changed;
-//! and each second, if something is reserved for programs or units, as it is not told who they are. More seldom where a look
-//! takes long: at most a hundredth of a CPU.
+//! The scheduler runs without this work; only the start and `tombola reload` wait for it. The daemon looks at the tree when the
+//! kernel reports new users or changed base tickets. While the rules reserve for programs or units, it looks each second, for the
+//! kernel does not report their processes. Looks that take long come less often: they take at most a hundredth of a CPU.
 
 mod base;
 mod reservation_finder;
@@ -22,15 +22,15 @@ use tombola_kernel::abi::{Node, kind};
 use tombola_kernel::calls::{Client, Grant};
 use tombola_kernel::{Error, Result};
 
-/// What lsetbase said last.
+/// The base tickets last set by lsetbase.
 pub const SAVED: &str = "/var/lib/tombola/base-tickets";
 
 const LOOK_EVERY: Duration = Duration::from_secs(1);
-/// A look takes no more than one part in so many.
+/// Looks take at most one part in so many of a CPU.
 const COST: u32 = 100;
 
-/// Of users who are named but were not seen yet, so many are set in advance; a group may have more members than there is room
-/// for. The others get theirs at the first look after they have come.
+/// At most so many users are set before the scheduler has seen them; a group may have more members than there are slots. The
+/// others are set at the first look after they have appeared.
 const IN_ADVANCE: usize = 1024;
 
 pub struct Keeper {
@@ -40,12 +40,12 @@ pub struct Keeper {
     reservations: Reservations,
     seen: BTreeSet<u32>,
     next: Instant,
-    /// The last look was in vain.
+    /// The last look failed.
     again: bool,
 }
 
 impl Keeper {
-    /// Applies the rules, and what was saved.
+    /// Applies the rules and the saved base tickets.
     pub fn start(rules: Rules) -> Result<Self> {
         let mut keeper = Self {
             client: Client::open()?,
@@ -68,7 +68,7 @@ impl Keeper {
         Ok(keeper)
     }
 
-    /// Other rules hold from now on. If they cannot be applied the former hold.
+    /// Replaces the rules. If the new floor is refused, the former rules hold.
     pub fn reload(&mut self, rules: Rules) -> Result<()> {
         if let Err(error) = self.change_floor(&rules) {
             self.reservations.apply(&self.client, &self.rules.reserve);
@@ -83,13 +83,13 @@ impl Keeper {
         Ok(())
     }
 
-    /// In which time to look. Nothing: not before something has changed.
+    /// The time until the next look; None: no look before something has changed.
     pub fn rest(&self, has_changed: bool) -> Option<Duration> {
         let rest = self.next.saturating_duration_since(Instant::now());
         (has_changed || self.again || self.reservations.follow(&self.rules.reserve)).then_some(rest)
     }
 
-    /// What has changed meanwhile. If the scheduler has ended there is nothing to look at.
+    /// Looks at the tree and handles what has changed. Does nothing if the scheduler has ended.
     pub fn look(&mut self) {
         let began = Instant::now();
         self.again = match self.try_look() {
@@ -122,7 +122,7 @@ impl Keeper {
         Ok(())
     }
 
-    // Room is made only where it is needed: what is reserved stays reserved otherwise.
+    // Reservations are ended or reduced first only if the new floor does not fit beside them.
     fn change_floor(&mut self, rules: &Rules) -> Result<()> {
         match self.client.set_floor(rules.floor.hundredths()) {
             Err(Error::Floor { .. }) => {
@@ -140,7 +140,7 @@ impl Keeper {
         self.client.set_default_base_tickets(rules.default)
     }
 
-    // What a user node has is right for all but root, whose tickets rise with those of others.
+    // A user's node has the user's base tickets, except root's node, whose tickets rise with those of other users.
     fn base(&self, nodes: &[Node]) -> Result<Base> {
         let frozen_root = nodes.iter().find(|node| node.kind == kind::FROZEN);
         nodes

@@ -1,4 +1,4 @@
-//! Whom the rules' reservations are for: which processes, and what their currency is called.
+//! Finds the processes that the rules reserve for, and names their currencies.
 
 use crate::cgroups::walk;
 use crate::currency::is_of_name;
@@ -10,13 +10,13 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use tombola_kernel::abi::NAME;
 
-/// How often to look whether a unit that does not run runs, in looks: that means to walk through all cgroups.
+/// Units that are not running are searched for at every fifth look only, since the search walks through all cgroups.
 const WALK_EVERY: u64 = 5;
 
-/// What the kernel adds to the path of a file that is no more.
+/// The kernel's suffix to the path of a deleted file.
 const DELETED: &str = " (deleted)";
 
-/// The currency's name. Where a part of what it is for cannot be in a name, that part is marked by a number made of it all.
+/// The currency's name. If a program is given by path, or a name is too long or has other characters, a hash of it follows.
 pub fn currency_name(what: &What) -> String {
     let (kind, of, text) = match what {
         What::Program(name) => ("prog", name, name.rsplit('/').next().unwrap_or(name)),
@@ -39,7 +39,7 @@ fn fingerprint(text: &str) -> u32 {
     })
 }
 
-/// Which rule is for a program: that for its path, if the file is the one there, before that for its name.
+/// The rule for the executable at `path`: a rule with its path, if it is the file there, before a rule with its name.
 pub fn program<'a>(
     rules: &'a [Reserve],
     path: &str,
@@ -58,8 +58,8 @@ pub fn program<'a>(
         .or_else(|| is_for(name))
 }
 
-/// Does a process execute the file that is at a path here? In a mount namespace of one's own any file can be at any path. One
-/// that was replaced meanwhile, as upgrades do it, cannot be compared; then it must be root's.
+/// Does a process execute the file that the daemon sees at this path? In a user's own mount namespace any file can be at any
+/// path. A deleted executable, as after an upgrade, cannot be compared; it must belong to root.
 fn executes(pid: u32, path: &str) -> bool {
     let Ok(own) = fs::metadata(format!("/proc/{pid}/exe")) else {
         return false;
@@ -68,12 +68,12 @@ fn executes(pid: u32, path: &str) -> bool {
     fs::metadata(path).is_ok_and(is_same) || (own.nlink() == 0 && own.uid() == ROOT)
 }
 
-/// Whose processes are to have which reservation. What was found is kept, for looking is not free.
+/// Finds the processes of each rule. It remembers the cgroups of units, since searching for them is expensive.
 pub struct Finder {
     cgroups: PathBuf,
     units: BTreeMap<String, PathBuf>,
     looks: u64,
-    /// Who may name units. In a cgroup that was given to a user, that one makes others, and names them as he likes.
+    /// The uid that may name units. Cgroups below another user's cgroup are not searched: that user names them freely.
     owner: u32,
 }
 
@@ -87,7 +87,7 @@ impl Finder {
         }
     }
 
-    /// Of these processes, those that a rule is for. A program's own rule comes before its unit's.
+    /// Those of the processes that a rule is for. A rule for the program comes before a rule for the unit.
     pub fn find(&mut self, rules: &[Reserve], pids: &[u32]) -> BTreeMap<What, Vec<u32>> {
         let mut found: BTreeMap<What, Vec<u32>> = BTreeMap::new();
         let units = self.of_units(rules);
@@ -182,7 +182,7 @@ mod tests {
     }
 
     #[test]
-    fn other_names_are_shortened_and_marked_and_different_all_the_same() {
+    fn other_names_are_shortened_and_marked_and_still_different() {
         let whats = [
             What::Program("/usr/bin/mpv".into()),
             What::Program("/usr/local/bin/mpv".into()),
@@ -245,7 +245,7 @@ mod tests {
     }
 
     #[test]
-    fn below_a_cgroup_of_a_users_own_no_unit_is_looked_for() {
+    fn units_below_a_users_cgroup_are_not_searched_for() {
         let root = std::env::temp_dir().join(format!("tombola-keep-own-{}", std::process::id()));
         let unit = root.join("user@1000.service/web.service");
         fs::create_dir_all(&unit).unwrap();

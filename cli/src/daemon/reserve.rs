@@ -1,12 +1,13 @@
 //! Reservations for programs and units, as long as they run.
 //!
 //! ```text
-//!   the first process comes ──> a currency of root's, a reservation for it ──> all its processes enter
-//!   the last one has gone, or the rule ──> those who are left go back to their users' money, the currency is retired
+//!   a first process is found ──> make a currency of root's and reserve for it ──> move all processes of the rule into it
+//!   the last process has exited, or the rule ends ──> move the others back to their users' currencies ──> retire the currency
 //! ```
 //!
-//! So all processes of a program, or of a unit, have one reservation together, whoever's they are. First come, first served:
-//! where not enough is left for another one, its processes stay in their users' money, and each look tries again.
+//! So all processes of a program or a unit share one reservation, whichever users they belong to. Reservations are made in the
+//! order in which programs and units start. If too little is left for one, its processes stay in their users' currencies, and
+//! each look tries again.
 
 use super::reservation_finder::{Finder, currency_name};
 use crate::cgroups::CGROUPS;
@@ -22,13 +23,13 @@ use tombola_kernel::calls::Client;
 use tombola_kernel::currencies::Currency;
 use tombola_kernel::{Error, Result};
 
-/// Processes may fork while they are led out.
+/// Processes may fork while they are moved out.
 const TRIES: u32 = 10;
 
 pub struct Reservations {
     finder: Finder,
     held: BTreeMap<What, Currency>,
-    /// Of whom it was said already.
+    /// Programs and units whose refusal was reported already.
     refused: BTreeSet<What>,
 }
 
@@ -41,12 +42,12 @@ impl Reservations {
         }
     }
 
-    /// Is there anybody to look for, who may come or go?
+    /// Are there processes to look for, which may start or exit?
     pub fn follow(&self, rules: &[Reserve]) -> bool {
         !rules.is_empty() || !self.held.is_empty()
     }
 
-    /// Who has come since the last look, and who has gone.
+    /// Moves processes that have started since the last look, and ends reservations whose processes have exited.
     pub fn look(&mut self, client: &Client, rules: &[Reserve], nodes: &[Node]) {
         if !self.follow(rules) {
             return;
@@ -86,14 +87,14 @@ impl Reservations {
             Some(currency) => currency.clone(),
             None => self.begin(client, rule)?,
         };
-        // Somebody may have released it by hand, or frozen it and given it tickets again.
+        // An administrator may have released it, or frozen and thawed it.
         if let Err(error) = client.reserve_for_currency(&currency, rule.share.hundredths().into()) {
             self.end(client, &rule.what)?;
             return Err(error);
         }
         for pid in newcomers {
             match client.move_process(*pid, Some(&currency)) {
-                // It came to its end meanwhile.
+                // It has exited meanwhile.
                 Err(Error::NoProcess { .. } | Error::NoTickets { .. }) | Ok(()) => (),
                 Err(error) => return Err(error),
             }
@@ -119,7 +120,7 @@ impl Reservations {
         Ok(currency)
     }
 
-    // Retiring would let them fall into root's money.
+    // Moves the processes out first: retiring the currency would move them to root's user currency.
     fn end(&mut self, client: &Client, what: &What) -> Result<()> {
         let Some(currency) = self.held.remove(what) else {
             return Ok(());
@@ -131,11 +132,11 @@ impl Reservations {
                 break;
             }
             for pid in members {
-                let _ = client.move_process(pid, None); // it may have gone
+                let _ = client.move_process(pid, None); // it may have exited
             }
         }
         match client.retire_currency(&currency) {
-            Err(Error::NoCurrency { .. }) => Ok(()), // by hand
+            Err(Error::NoCurrency { .. }) => Ok(()), // an administrator has retired it
             answer => answer,
         }
     }
@@ -146,7 +147,7 @@ impl Reservations {
         }
     }
 
-    /// Ends what other rules do not have, and lessens what they have less of: so that there is room for a larger floor.
+    /// Ends reservations that `rules` do not contain, and reduces those that get a smaller share, for a larger floor.
     pub fn make_room(&mut self, client: &Client, before: &[Reserve], rules: &[Reserve]) {
         self.end_but_for(client, rules);
         let lessened: Vec<Reserve> = rules
@@ -160,7 +161,7 @@ impl Reservations {
         self.change(client, &lessened);
     }
 
-    /// Gives all that are held what the rules say now.
+    /// Ends or changes all reservations as `rules` require.
     pub fn apply(&mut self, client: &Client, rules: &[Reserve]) {
         self.refused.clear();
         self.end_but_for(client, rules);
@@ -201,7 +202,7 @@ fn node_of<'a>(nodes: &'a [Node], currency: &Currency) -> Option<&'a Node> {
         .find(|node| node.kind == kind::CURRENCY && node.number == currency.number())
 }
 
-// Processes only: root may have moved other currencies into it, and these fall where they belong.
+// Only processes: if root has moved currencies of its own into it, retiring moves them to root's user currency, as it should.
 fn members(nodes: &[Node], currency: &Currency) -> Vec<u32> {
     let Some(around) = node_of(nodes, currency) else {
         return Vec::new();

@@ -1,18 +1,18 @@
-//! Who is who on this machine.
+//! Looks up users and groups.
 
 use nix::unistd::{Gid, Group, User};
 use std::collections::BTreeSet;
 use std::sync::{Mutex, PoisonError};
 
-/// What the rules ask about users and groups; tests have their own.
+/// The lookups that rules need; tests have their own accounts.
 pub trait Accounts {
     fn uid(&self, name: &str) -> Option<u32>;
     fn gid(&self, name: &str) -> Option<u32>;
-    /// uids of all who are in the group, be it as their primary one or another.
+    /// The uids of all members of the group, as their primary group or another.
     fn members(&self, gid: u32) -> BTreeSet<u32>;
 }
 
-/// The machine's own: /etc/passwd and /etc/group, or whatever /etc/nsswitch.conf adds to them.
+/// The machine's accounts: /etc/passwd, /etc/group, and what /etc/nsswitch.conf adds to them.
 pub struct System;
 
 impl Accounts for System {
@@ -26,7 +26,7 @@ impl Accounts for System {
         Some(group.gid.as_raw())
     }
 
-    // A name in /etc/group without an account is left over from one that was removed, and harms nobody.
+    // A name without an account is left over from a removed account and is ignored.
     fn members(&self, gid: u32) -> BTreeSet<u32> {
         let group = Group::from_gid(Gid::from_raw(gid)).ok().flatten();
         let names = group.map(|group| group.mem).unwrap_or_default();
@@ -36,13 +36,13 @@ impl Accounts for System {
     }
 }
 
-// Group databases do not name them; only going through all accounts tells.
+// Group databases do not list primary members, so this visits all accounts.
 fn primary_members(gid: u32) -> BTreeSet<u32> {
     static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
     let _turn = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
     let mut members = BTreeSet::new();
-    // SAFETY: the C library has one place in the list of accounts, and one entry that it points to; nobody else in this program
-    // goes through it, and the lock keeps us from doing so twice at a time. No pointer outlives the next call.
+    // SAFETY: the C library has one position in the list of accounts, and one entry that it returns. Nothing else in this program
+    // walks the list, and the lock excludes a second walk at the same time. No pointer outlives the next call.
     unsafe {
         libc::setpwent();
         while let Some(entry) = libc::getpwent().as_ref() {
@@ -67,7 +67,7 @@ mod tests {
     }
 
     #[test]
-    fn nobody_is_called_that() {
+    fn unknown_names_are_not_found() {
         assert_eq!(System.uid("no-such-user"), None);
         assert_eq!(System.gid("no-such-group"), None);
         assert!(System.members(u32::MAX - 1).is_empty());

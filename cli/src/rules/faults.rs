@@ -1,9 +1,9 @@
-//! What is wrong with a rules file, and where.
+//! The errors in a rules file, with their positions.
 
 use std::fmt::{self, Display};
 use std::ops::Range;
 
-/// Everything that is wrong with a file, in the order of its lines.
+/// All errors in a file, in the order of its lines.
 #[derive(Debug)]
 pub struct Faults {
     file: String,
@@ -14,7 +14,7 @@ pub struct Faults {
 
 #[derive(Debug)]
 pub(super) struct Fault {
-    /// Bytes of the text. None: it is about the file as such.
+    /// A range of bytes of the text. None: the fault concerns the whole file.
     span: Option<Range<usize>>,
     fact: String,
     cause: String,
@@ -52,7 +52,7 @@ impl Fault {
     }
 
     fn write(&self, f: &mut fmt::Formatter, file: &str, text: &str) -> fmt::Result {
-        let (fact, next) = (visible(&self.fact), visible(&self.next)); // they repeat names from the file
+        let (fact, next) = (visible(&self.fact), visible(&self.next)); // they may contain names from the file
         match &self.span {
             Some(span) => {
                 let place = Place::of(text, span);
@@ -66,7 +66,7 @@ impl Fault {
 }
 
 impl Faults {
-    /// `text`: where the faults' spans are.
+    /// `text`: the text that the faults' spans refer to.
     pub(super) fn new(file: &str, text: &str, mut faults: Vec<Fault>) -> Self {
         faults.sort_by_key(Fault::start);
         Faults {
@@ -84,7 +84,7 @@ impl Faults {
         }
     }
 
-    /// There is no such file.
+    /// Does the file not exist?
     pub fn is_absent(&self) -> bool {
         self.absent
     }
@@ -93,14 +93,14 @@ impl Faults {
         self.faults.len()
     }
 
-    /// What it comes to: for the end, behind all that is wrong.
+    /// The last line, after all faults.
     pub fn summary(&self) -> String {
         let plural = if self.count() == 1 { "" } else { "s" };
         let (file, count) = (&self.file, self.count());
         format!("{file}: {count} fault{plural}")
     }
 
-    /// The same from who would otherwise have changed something.
+    /// The same, for a command that would have changed something.
     pub fn refusal(&self) -> String {
         self.summary() + "; nothing was changed"
     }
@@ -120,7 +120,7 @@ impl Display for Faults {
 
 impl std::error::Error for Faults {}
 
-/// Where a span begins; shown as that line with carets below.
+/// The position of a span, printed as its first line with carets below.
 pub(super) struct Place<'a> {
     pub line: usize,
     /// In characters, from 1.
@@ -148,12 +148,12 @@ impl<'a> Place<'a> {
     }
 }
 
-// Whatever is said about a text, it is never cut within a character.
+// The largest boundary of a character up to `offset`, so that slices never cut within one.
 fn boundary(text: &str, offset: usize) -> usize {
     let offset = offset.min(text.len());
     (0..=offset)
         .rev()
-        .find(|place| text.is_char_boundary(*place))
+        .find(|offset| text.is_char_boundary(*offset))
         .unwrap_or(0)
 }
 
@@ -170,7 +170,7 @@ impl Display for Place<'_> {
     }
 }
 
-// What a file holds must not move the cursor of who reads about it.
+// Replaces control characters: a file's contents must not move the terminal's cursor.
 fn visible(text: &str) -> String {
     text.chars()
         .map(|c| match c.is_control() && c != '\t' {
@@ -180,7 +180,7 @@ fn visible(text: &str) -> String {
         .collect()
 }
 
-// As wide as the text, tabs too.
+// Blanks as wide as the text; tabs stay.
 fn blank(text: &str) -> String {
     text.chars()
         .map(|c| if c == '\t' { '\t' } else { ' ' })
@@ -197,7 +197,7 @@ mod tests {
     }
 
     #[test]
-    fn a_place_is_shown_with_its_line() {
+    fn a_position_is_shown_with_its_line() {
         let text = "a = 1\nb = 20\n";
         assert_eq!(
             shown(text, 10..12),
@@ -224,7 +224,7 @@ mod tests {
     }
 
     #[test]
-    fn the_end_of_the_text_is_a_place_too() {
+    fn a_fault_may_be_at_the_end_of_the_text() {
         assert_eq!(
             shown("a =", 3..3),
             (1, 4, "    1 | a =\n      |    ^".into())
@@ -235,7 +235,7 @@ mod tests {
     }
 
     #[test]
-    fn what_would_move_the_cursor_is_not_repeated() {
+    fn control_characters_are_not_printed() {
         assert!(!shown("a = \u{1b}[2J", 4..5).2.contains('\u{1b}'));
     }
 }

@@ -1,4 +1,4 @@
-//! The file of rules.
+//! Reads the rules file.
 
 use super::accounts::System;
 use super::faults::{Fault, Faults};
@@ -11,16 +11,16 @@ use std::string::FromUtf8Error;
 
 pub const DEFAULT_FILE: &str = "/etc/tombola.toml";
 
-/// The file of rules.
+/// A rules file.
 #[derive(Clone, Debug)]
 pub struct RulesFile {
     path: PathBuf,
-    /// The defaults hold if it is not there.
+    /// If the file does not exist, the defaults hold.
     optional: bool,
 }
 
 impl RulesFile {
-    /// One that somebody named must be there.
+    /// A file that the user names must exist; without a name it is the default file, which may be missing.
     pub fn new(named: Option<&Path>) -> Self {
         let path = named.unwrap_or(Path::new(DEFAULT_FILE));
         Self {
@@ -29,7 +29,7 @@ impl RulesFile {
         }
     }
 
-    /// One that a scheduler runs by.
+    /// The file of a running daemon.
     pub fn of_daemon(path: PathBuf) -> Self {
         Self {
             optional: path == Path::new(DEFAULT_FILE),
@@ -49,12 +49,12 @@ impl RulesFile {
     }
 }
 
-/// For a file that somebody named: it must be there.
+/// Reads a file that must exist.
 pub fn read(path: &Path) -> Result<Rules, Faults> {
     explain(path).map(|explained| explained.rules)
 }
 
-/// For the file that nobody needs to have: without it the defaults hold.
+/// Reads a file that may be missing: then the defaults hold.
 pub fn read_or_defaults(path: &Path) -> Result<Rules, Faults> {
     match read(path) {
         Err(faults) if faults.is_absent() => Ok(Rules::default()),
@@ -74,13 +74,13 @@ fn unreadable(file: &str, error: &io::Error) -> Faults {
     let (fact, cause, next) = match error.kind() {
         ErrorKind::NotFound => (
             "there is no such file".into(),
-            "it was not written yet, or its name is misspelt",
+            "it has not been written, or its name is misspelt",
             "write it (tombola config check --help shows one), or correct the name",
         ),
         ErrorKind::PermissionDenied => (
             "you may not read it".into(),
-            "the permissions of the file or of a folder above it",
-            "repeat it as root, or chmod a+r it: there is nothing secret in it",
+            "the permissions of the file or of a folder above it forbid it",
+            "repeat it as root, or make the file readable (chmod a+r): it contains no secrets",
         ),
         _ => (
             format!("it cannot be read: {why}"),
@@ -101,7 +101,7 @@ fn not_text(file: &str, error: &FromUtf8Error) -> Faults {
     let fault = Fault::at(
         place..place,
         "this is not UTF-8 text",
-        "the file is no text, or is written in another encoding",
+        "the file is not text, or has another encoding",
         "save it as UTF-8",
     );
     Faults::new(file, &text, vec![fault])

@@ -1,8 +1,8 @@
 //! The rules that outlast the scheduler: /etc/tombola.toml.
 //!
-//! A file says what it says or nothing: if anything in it is wrong, everything that is wrong is reported with its place, and
-//! no rule of it holds. So TOML's values are looked at one by one, each with its place in the text; a derived parser would stop
-//! at the first that it does not like.
+//! A file takes effect as a whole or not at all: if it has errors, all of them are reported with their positions, and none of its
+//! rules holds. So the TOML values are checked one by one, each with its position in the text; a derived parser would stop at the
+//! first error.
 
 mod accounts;
 mod faults;
@@ -21,5 +21,5 @@ pub use model::{Reserve, Rules, What};
 pub use parse::{Explained, parse};
 pub use users_groups::{Group, User};
 
-/// A file with all that there is; `tombola config check --help` shows it.
+/// A file with all parts; `tombola config check --help` shows it.
 pub const EXAMPLE: &str = include_str!("example.toml");

@@ -1,4 +1,4 @@
-//! The rules, whatever file they were read from.
+//! The rules, independent of their file.
 
 use std::collections::BTreeMap;
 use std::fmt::{self, Display};
@@ -11,11 +11,11 @@ pub const ROOT: RangeInclusive<Percent> = Percent::whole(0)..=Percent::of_hundre
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Rules {
-    /// What of the machine reservations leave to everybody else.
+    /// The part of the machine that reservations leave to best effort.
     pub floor: Percent,
-    /// What of the users' part root can count on.
+    /// The part of the users' CPU time that root can count on.
     pub root: Percent,
-    /// Base tickets of users who are not in `base`.
+    /// Base tickets of users that are not in `base`.
     pub default: u32,
     /// Base tickets by uid, from users and groups; [`FROZEN`](crate::amounts::FROZEN) is among them.
     pub base: BTreeMap<u32, u32>,
@@ -31,9 +31,9 @@ pub struct Reserve {
 
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum What {
-    /// The name of an executable's file, or its absolute path.
+    /// The file name of an executable, or its absolute path.
     Program(String),
-    /// A unit of systemd, with its suffix.
+    /// A systemd unit, with its suffix.
     Unit(String),
 }
 
@@ -50,7 +50,7 @@ impl Default for Rules {
 }
 
 impl Rules {
-    /// What is right, and may give somebody more than is meant.
+    /// Warnings about valid rules that may give users more than is intended.
     pub fn risks(&self) -> Vec<String> {
         let named = self.reserve.iter().filter_map(|rule| match &rule.what {
             What::Program(name) if !name.starts_with('/') => Some(name),
@@ -60,8 +60,8 @@ impl Rules {
             .map(|name| {
                 format!(
                     "program = \"{name}\" holds for any user's file of that name\n  \
-                     cause: a name says nothing of where the file is, and whose it is\n  \
-                     next:  write the path, as `command -v {name}` tells it"
+                     cause: a name without a path matches a file in any folder, of any owner\n  \
+                     next:  write the path, as `realpath $(command -v {name})` prints it"
                 )
             })
             .collect()

@@ -1,4 +1,4 @@
-//! A whole file: what stands at its top, and its sections.
+//! Parses a whole file: the lines at its top, and its sections.
 
 use super::accounts::Accounts;
 use super::faults::{Fault, Faults};
@@ -18,7 +18,7 @@ pub struct Explained {
     pub groups: Vec<Group>,
 }
 
-/// `file`: what messages call the text.
+/// `file`: the name of the text in messages.
 pub fn parse(file: &str, text: &str, accounts: &dyn Accounts) -> Result<Explained, Faults> {
     let table = DeTable::parse(text)
         .map_err(|error| Faults::new(file, text, vec![not_toml(text, &error)]))?;
@@ -59,7 +59,7 @@ impl Reader<'_> {
             "root" => self.set(&mut rules.root, percent("root", value, ROOT)),
             "default" => self.set(&mut rules.default, default_tickets("default", value)),
             "reserve" => rules.reserve = reserve(self, value),
-            "users" | "groups" => (), // in this order, for groups look at users
+            "users" | "groups" => (), // read later, in this order: groups need the users
             _ => {
                 let place = "at the top of the file";
                 self.faults.push(unknown_key(key, place, &TOP));
@@ -83,13 +83,13 @@ fn not_toml(text: &str, error: &Error) -> Fault {
         Some(key) => Fault::at(
             span,
             format!("{key} is written a second time"),
-            "within a section each name stands once",
+            "a section contains each name at most once",
             "keep one of them",
         ),
         None => Fault::at(
             span,
             format!("this is not TOML: {}", error.message()),
-            "a line is NAME = VALUE, a [section] or a # comment; text stands in quotes",
+            "a line is NAME = VALUE, a [section] or a # comment; text is in quotes",
             "correct the line; tombola config check --help shows an example",
         ),
     }

@@ -1,4 +1,4 @@
-//! What all parts of the reading share.
+//! The state that the parsers of all sections share.
 
 use super::accounts::Accounts;
 use super::faults::Fault;
@@ -10,7 +10,7 @@ pub(super) struct Reader<'a> {
 }
 
 impl Reader<'_> {
-    /// A fault is noted, and the reading goes on.
+    /// Records a fault, so that reading can continue.
     pub fn keep<T>(&mut self, found: Result<T, Fault>) -> Option<T> {
         found.map_err(|fault| self.faults.push(fault)).ok()
     }

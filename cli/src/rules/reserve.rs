@@ -11,14 +11,14 @@ use toml::de::DeTable;
 
 const KNOWN: [&str; 3] = ["program", "unit", "share"];
 const SUFFIXES: [&str; 3] = [".service", ".slice", ".scope"];
-/// Of a file's and of a unit's name, in bytes.
+/// The longest name of a file or unit, in bytes.
 const NAME_BYTES_MAX: usize = 255;
 
-/// Who has a reservation, and where the file says so.
+/// The programs and units that have a reservation, and where the file names them.
 type Seen = Vec<(What, Range<usize>)>;
 
 pub(super) fn reserve(reader: &mut Reader, value: &Value) -> Vec<Reserve> {
-    let wanted = "a reservation is a section with [[reserve]] above it, in two brackets";
+    let wanted = "a reservation is a section that begins with [[reserve]], in double brackets";
     let Some(list) = value.get_ref().as_array() else {
         reader.faults.push(wrong_type("reserve", value, wanted));
         return Vec::new();
@@ -59,7 +59,7 @@ fn what(table: &DeTable, header: Range<usize>) -> Result<(What, Range<usize>), F
         (Some((program, _)), Some((unit, _))) => Err(both(program, unit)),
         (None, None) => {
             let fact = "this reservation names neither a program nor a unit";
-            let next = "add a line like program = \"mpv\" or unit = \"nginx.service\"";
+            let next = "add a line like program = \"/usr/bin/mpv\" or unit = \"nginx.service\"";
             Err(missing(header, fact, next))
         }
     }
@@ -85,20 +85,20 @@ fn both(program: &Key, unit: &Key) -> Fault {
     Fault::at(
         later,
         "this reservation names both a program and a unit",
-        "a reservation is for one of them; what is reserved is not divided between two",
-        "make a [[reserve]] of its own for the second, with its own share",
+        "a reservation is for one program or one unit",
+        "write a second [[reserve]] for one of them, with its own share",
     )
 }
 
 fn program(value: &Value) -> Result<What, Fault> {
-    let text = string("program", value, "text in quotes, as in \"mpv\"")?;
+    let text = string("program", value, "text in quotes, as in \"/usr/bin/mpv\"")?;
     match is_file_name(text) || text.strip_prefix('/').is_some_and(is_plain_path) {
         true => Ok(What::Program(text.into())),
         false => Err(Fault::at(
             value.span(),
             format!("{text:?} is neither the name of a program's file nor its absolute path"),
-            "a name has no / in it; a path begins with one, and has no . or .. and no / twice in it",
-            "write it like \"mpv\" or \"/usr/bin/mpv\"; command -v NAME tells the path",
+            "a name contains no /; a path begins with /, and none of its parts is empty, . or ..",
+            "write it like \"/usr/bin/mpv\"; realpath $(command -v NAME) prints the path",
         )),
     }
 }
@@ -120,8 +120,8 @@ fn unit(value: &Value) -> Result<What, Fault> {
         Some(_) => Err(Fault::at(
             value.span(),
             format!("{text:?} is not the name of a unit"),
-            "before its suffix, a unit's name has letters, digits and : - _ . \\ @ in it",
-            "write it as systemctl list-units does",
+            "before its suffix, a unit's name consists of letters, digits and : - _ . \\ @",
+            "write it as systemctl list-units prints it",
         )),
         None => Err(Fault::at(
             value.span(),
@@ -130,12 +130,12 @@ fn unit(value: &Value) -> Result<What, Fault> {
                 "the name of such a unit ends in one of {}",
                 SUFFIXES.join(", ")
             ),
-            "write it as systemctl list-units does, for example \"nginx.service\"",
+            "write it as systemctl list-units prints it, for example \"nginx.service\"",
         )),
     }
 }
 
-// As systemd has it (VALID_CHARS in its unit-name.c).
+// The characters that systemd allows (VALID_CHARS in its unit-name.c).
 fn is_unit(stem: &str) -> bool {
     let is_valid = |c: char| c.is_ascii_alphanumeric() || ":-_.\\@".contains(c);
     !stem.is_empty() && stem.chars().all(is_valid)
@@ -147,8 +147,8 @@ fn not_twice(text: &str, what: What, place: Range<usize>, seen: &mut Seen) -> Re
         return Err(Fault::at(
             place,
             format!("the {what} has a reservation already, in line {line}"),
-            "there is one reservation for each program and each unit",
-            "keep one of them, with the share that is meant for both",
+            "each program and each unit has one reservation",
+            "keep one of them, with the whole share",
         ));
     }
     seen.push((what.clone(), place));

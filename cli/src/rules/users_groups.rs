@@ -10,7 +10,7 @@ use toml::de::{DeTable, DeValue};
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct User {
-    /// As the file has it: a login name or a uid.
+    /// As written in the file: a login name or a uid.
     pub name: String,
     pub uid: u32,
     pub base_tickets: u32,
@@ -18,7 +18,7 @@ pub struct User {
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Group {
-    /// As the file has it: a name or a gid.
+    /// As written in the file: a name or a gid.
     pub name: String,
     pub members: BTreeSet<u32>,
     pub base_tickets: u32,
@@ -31,7 +31,7 @@ struct Entry<'a> {
     base_tickets: u32,
 }
 
-/// What the two sections call things.
+/// The words of a section in messages.
 struct Words {
     one: &'static str,
     number: &'static str,
@@ -72,7 +72,7 @@ pub(super) fn groups(reader: &mut Reader, table: &DeTable, users: &[User]) -> Ve
     for entry in &found {
         let members = accounts.members(entry.id);
         if entry.base_tickets == FROZEN && members.contains(&ROOT) && !root_is_named {
-            let next = "give the group tickets, or root its own below [users]";
+            let next = "give the group tickets, or name root in [users]";
             reader.faults.push(root_frozen(entry, next));
         }
         groups.push(Group {
@@ -84,7 +84,7 @@ pub(super) fn groups(reader: &mut Reader, table: &DeTable, users: &[User]) -> Ve
     groups
 }
 
-/// Of several groups the most counts, and who is named has what is said of that one.
+/// Base tickets by uid: of several groups the largest number counts, and an entry in [users] overrides the groups.
 pub(super) fn base(users: &[User], groups: &[Group]) -> BTreeMap<u32, u32> {
     let mut base = BTreeMap::new();
     for group in groups {
@@ -122,12 +122,12 @@ fn section<'a>(
     found
 }
 
-// Names first, as everywhere: who is called 1005 is meant by it.
+// Names come before numbers, as in other tools: 1005 means an account of that name, if there is one.
 fn id(key: &Key, words: &Words, look_up: impl Fn(&str) -> Option<u32>) -> Result<u32, Fault> {
     let name = name(key);
     let is_number = name.bytes().all(|byte| byte.is_ascii_digit());
     look_up(name)
-        // The last number is the kernel's word for "none".
+        // The kernel's last number means "none".
         .or_else(|| name.parse().ok().filter(|id| is_number && *id != u32::MAX))
         .ok_or_else(|| match is_number && !name.is_empty() {
             true => no_number(key, words),
@@ -150,10 +150,10 @@ fn unknown(key: &Key, words: &Words) -> Fault {
     Fault::at(
         key.span(),
         format!("no {one} is called {name:?}"),
-        "the name is misspelt, it was removed, or the directory that knows it does not answer",
+        "the name is misspelt or was removed, or its directory server does not answer",
         match misplaced(name) {
             Some(move_up) => move_up.into(),
-            None => format!("correct it; {list} lists them, and a {number} will do as well"),
+            None => format!("correct it; {list} lists the names, and a {number} is accepted, too"),
         },
     )
 }
@@ -183,7 +183,7 @@ fn not_twice<'a>(
     Ok(id)
 }
 
-// A name with a dot is the beginning of a section to TOML, unless it is in quotes.
+// In TOML a name with a dot begins a section, unless it is in quotes.
 fn dotted(key: &Key, rest: &DeTable) -> Fault {
     let first = name(key);
     let rest = rest.iter().next().map_or("NAME", |(key, _)| name(key));
@@ -199,7 +199,7 @@ fn root_frozen(entry: &Entry, next: &str) -> Fault {
     Fault::at(
         entry.key.span(),
         "root cannot be frozen",
-        "nobody could log in any more to undo it: what answers there is root's",
+        "no user could log in to undo it: the programs that log users in run as root",
         next,
     )
 }

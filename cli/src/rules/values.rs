@@ -1,4 +1,4 @@
-//! Single values, each with its own refusal.
+//! Parsers for single values.
 
 use super::faults::Fault;
 use crate::amounts::{BASE_TICKETS, FROZEN};
@@ -11,11 +11,11 @@ use toml::de::{DeInteger, DeTable, DeValue};
 pub(super) type Key<'a> = Spanned<Cow<'a, str>>;
 pub(super) type Value<'a> = Spanned<DeValue<'a>>;
 
-/// What may be written at the top of a file.
+/// The keys that are allowed at the top of a file.
 pub(super) const TOP: [&str; 6] = ["floor", "root", "default", "users", "groups", "reserve"];
 
 const MOVE_UP: &str =
-    "move it up, above the first line with [brackets]: what follows one belongs to that section";
+    "move it up, above the first line with [brackets]: lines below brackets belong to that section";
 
 pub(super) fn name<'a>(key: &'a Key) -> &'a str {
     key.get_ref()
@@ -59,7 +59,7 @@ pub(super) fn base_tickets(name: &str, value: &Value) -> Result<u32, Fault> {
     })
 }
 
-/// Nobody is frozen without having been named.
+/// Not 0: only a named user or group can be frozen.
 pub(super) fn default_tickets(name: &str, value: &Value) -> Result<u32, Fault> {
     tickets(name, value, "", |number| BASE_TICKETS.contains(&number))
 }
@@ -115,7 +115,7 @@ pub(super) fn wrong_type(name: &str, value: &Value, wanted: &str) -> Fault {
         value.span(),
         format!("{name} is {found} here"),
         wanted,
-        "write it so; tombola config check --help shows an example",
+        "correct it; tombola config check --help shows an example",
     )
 }
 
@@ -136,18 +136,18 @@ pub(super) fn unknown_key(key: &Key, place: &str, known: &[&str]) -> Fault {
     Fault::at(
         key.span(),
         format!("{name:?} means nothing {place}"),
-        format!("what can stand here: {}", known.join(", ")),
+        format!("allowed here: {}", known.join(", ")),
         misplaced(name).unwrap_or("correct the word, or remove the line"),
     )
 }
 
-/// The next step for who wrote a line into a section that belongs above all.
+/// The next step for a line of the top that was written into a section.
 pub(super) fn misplaced(name: &str) -> Option<&'static str> {
     TOP.contains(&name).then_some(MOVE_UP)
 }
 
-/// Refuses what is not said.
+/// The fault that a line is missing.
 pub(super) fn missing(span: Range<usize>, fact: &str, next: &str) -> Fault {
-    let cause = "a reservation says for what it is (program or unit) and how much (share)";
+    let cause = "a reservation has a program or a unit, and a share";
     Fault::at(span, fact, cause, next)
 }

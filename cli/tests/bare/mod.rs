@@ -1,4 +1,4 @@
-//! A machine without sched_ext, Tombola and rules, whatever machine the tests run on.
+//! A view of a machine without sched_ext, Tombola and rules, on whatever machine the tests run.
 
 use std::path::Path;
 use std::process::Command;
@@ -7,7 +7,7 @@ use tombola_kernel::abi::RUN_DIR;
 
 const SCHED_EXT: &str = "/sys/kernel/sched_ext";
 
-/// In a mount namespace of the program's own: empty folders over what such a machine does not have, and root's account.
+/// In the program's own mount namespace: empty folders over all that such a machine lacks, and root's account.
 const COVER: &str = "\
     for folder in /sys/kernel /run /etc; do \
         mount -t tmpfs none $folder || { echo 'run this test as root'; exit 125; } >&2; \
@@ -16,7 +16,7 @@ const COVER: &str = "\
     echo root:x:0: >/etc/group; \
     exec \"$@\"";
 
-/// This program, to be given arguments. Without privileges it needs user namespaces.
+/// The command that runs a program so. Without privileges it needs user namespaces.
 pub fn program(path: &str) -> Command {
     if ![SCHED_EXT, RUN_DIR, DEFAULT_FILE]
         .iter()

@@ -333,7 +333,7 @@ cat >rules.toml <<-END
 	share = "20%"
 END
 kill -HUP $daemon
-check "SIGHUP has them read" within 3 grep -q 'tombola goes by' daemon.log
+check "SIGHUP has them read" within 3 grep -q 'tombola applies' daemon.log
 holds 1000 -u alice
 check "the unit's reservation has ended" within 3 sh -c "! tombola currency list | grep -q unit"
 check "and its process is bob's again" within 3 sh -c "tombola tree --active | grep -q 'sh  *$web'"

@@ -13,7 +13,7 @@
  *
  *   tb_join ──> active ── tb_wait ──> queued ── tb_withdraw ──> (running) ── tb_charge ...   tb_leave ──> inactive
  *
- * Rules, each with its source:
+ * The rules, and their sources where there are any:
  *
  * Draw. A charge of `used` ns advances a client's pass by used / tickets x draw. draw is 1 in stride scheduling, and Exp(1) in
  * lottery scheduling (draw.h) at every level with more than one active client. The charge is for the time used, not for the
@@ -33,11 +33,13 @@
  *
  * Tickets that cannot be used. A thread with nine tenths of the tickets of three CPUs can use only one CPU, and falls behind vnow
  * as fast as the others are served. If it counted, the others would all be ahead of their due, and share the rest by no rule. So
- * a client is *behind* when its lag is larger than waiting for its turn explains. It then does not count, and what it could not
- * use is forgiven; it counts again when it has caught up (tb_settle_behind). The others share the rest among themselves. That is
- * water-filling at every level; surplus fair scheduling (Chandra et al. 2000) has it for one level. What a client could not use
- * is measured as the service that others received beyond it while it had all that it can use. So waiting, naps and the debts of
- * others do not make a client behind (tb_level_turn).
+ * such a client is *behind*: it does not count until it has caught up (tb_settle_behind), and the others share the rest among
+ * themselves. That is water-filling at every level; surplus fair scheduling (Chandra et al. 2000) has it for one level.
+ *
+ * There are two tests (tb_falls_behind). What a client could not use is measured as the service that others received beyond it
+ * while it had all that it can use (tb_level_turn); waiting, naps and the debts of others do not add to that. A large lag alone
+ * makes a client behind, too, unless it waits and may run on any CPU: then it will have its turn. But only what the first test
+ * measures is forgiven, and bound CPUs have rules of their own (tb_held).
  *
  * A leaf that is behind, or whose currency is, needs its CPU all the time. It keeps the CPU although its currencies are a little
  * ahead; they give back another of their CPUs (tb_keeps).
@@ -61,16 +63,18 @@
  * credit, unless it is owed all of it: each of several clients that exchange messages then finds several messages. Between users
  * the credit stays: a client must not lose by serving another user (tb_credit_ns).
  *
- * Forking. A child starts at its parent's pass, charged up to this moment. When the child exits, its parent is charged for what
- * the child has consumed since (tb_returned_ns). So a chain of forks, fork-and-wait, and a few children at a time all get what
- * one client gets.
+ * Forking. A child starts at its parent's pass, charged up to this moment. When a client exits, an heir in its currency is
+ * charged for what it consumed since it began, moved or last forked (tb_died, tb_returned_ns). The host names the heir: the child
+ * that was forked last, or else the parent. So a chain of forks, fork-and-wait, and a few children at a time all get what one
+ * client gets.
  *
- * Several CPUs. The pick charges a quantum in advance, and the settlement corrects it. Otherwise CPUs that decide in the same
- * tick would all pick from the same user, whose pass moves only when a run ends.
+ * Several CPUs. After a pick, the host charges at most a quantum in advance, and the settlement corrects it. Otherwise CPUs that
+ * decide in the same tick would all pick from the same user, whose pass moves only when a run ends.
  *
  * Reserving. A reservation is a client of base beside best-effort. Of TB_MACHINE_TICKETS, best-effort holds a floor, and all
  * reservations together hold at most the rest. So each has at least its part, however many clients want to run; and what is not
- * held or not wanted is shared in proportion (Syncopation). The host decides how many tickets of base a client may have.
+ * held or not wanted is shared in proportion (Syncopation, Koster 2000). The host decides how many tickets of base a client may
+ * have.
  *
  * Freezing. A second root stands beside base, the frozen root. Clients in it keep their accounts and wait. tb_pick never reaches
  * them, so they run only out of turn (tb_overdue). To freeze a client, or a user with all its clients, is to move it there; to
@@ -91,7 +95,7 @@ struct tb_rules {
 	u64 quantum_ns; /* the expected use of a run, and the request behind a deadline */
 	u64 lag_ns;     /* the bound on lag, in the client's service, where a client joins, leaves or changes; below 2^29 */
 	u64 credit_ns;  /* the largest lag with which a client returns, unless it left with a larger one */
-	u64 behind_ns;  /* with a larger lag a client is behind (tb_falls_behind) */
+	u64 behind_ns;  /* what a client may lag, or be unable to use, before it is behind (tb_falls_behind) */
 	u64 protect_ns; /* how much of the beginning of a slice is protected from waking clients */
 	u32 lottery;
 };
@@ -499,8 +503,9 @@ TB_INLINE u64 tb_grown(const struct tb_client *p, struct tb_client *c, u64 pass)
 }
 
 /*
- * A settled client is behind if its lag is larger than waiting for its turn explains: it cannot use its tickets, or too many
- * clients share its bound CPUs. It then does not count in the mean, or the others would seem to be ahead of their due.
+ * A settled client is behind if it could not use much (`grown`), or if its lag is large although it need not wait: it cannot use
+ * its tickets, or too many clients share its bound CPUs. It then does not count in the mean, or the others would seem to be ahead
+ * of their due.
  */
 TB_INLINE u32 tb_falls_behind(const struct tb_rules *r, const struct tb_client *p, const struct tb_client *c, u64 pass, u64 grown)
 {
@@ -1059,7 +1064,10 @@ TB_FN u32 tb_born(struct tb_queue *q, u32 child, u32 forker, const struct tb_run
 	return 0;
 }
 
-/* A client that is about to be freed leaves what it still owes to `heir`, if that one is in the same currency. */
+/*
+ * A client is about to be freed. What it consumed since it began, moved or last forked (tb_returned_ns) is charged to `heir`, or
+ * to the one of the heir's currencies that is a client of the same currency; to none if there is no such one.
+ */
 TB_FN u32 tb_died(struct tb_queue *q, const struct tb_rules *r, u32 i, u32 heir)
 {
 	struct tb_client *c = tb_at(q, i), *h;

@@ -38,17 +38,17 @@
 /* No settled pass is further ahead of vnow, in the client's service. Few steady loads come near; each use is counted. */
 #define TB_AHEAD_MAX_NS ((1ull << 29) - 1)
 
-/* Clients that are behind and share bound CPUs halve their lags every 2^34 ns, 17 s (economy.h, tb_held). */
-#define TB_EPOCH_SHIFT 34
+/* Clients that are behind and share bound CPUs halve their lags every 2^25 ns, 34 ms (economy.h, tb_held). */
+#define TB_EPOCH_SHIFT 25
 
 /* The most currencies that one pick passes over (economy.h, tb_pick). A power of two. */
 #define TB_PASSED_MAX 8
 
-/* Up to this much of a child's service, ns, is charged in full to its parent at the child's exit (arith.h, tb_returned_ns). */
+/* Up to this much of an exiting client's service, ns, is charged in full to its heir (arith.h, tb_returned_ns). */
 #define TB_YOUNG_NS 50000000ull
 
 _Static_assert((TB_CLIENTS & (TB_CLIENTS - 1)) == 0, "client indices are masked");
-/* The most tickets that the arithmetic takes; more than anybody may ask for. */
+/* The most tickets that the arithmetic takes; more than a client may be given. */
 #define TB_TICKETS_LIMIT ((1 << 14) - 1)
 _Static_assert(TB_TICKETS_MAX <= TB_TICKETS_LIMIT && TB_BASE_TICKETS_MAX <= TB_TICKETS_LIMIT &&
 	       TB_MACHINE_TICKETS <= TB_TICKETS_LIMIT, "economy.h counts on 14 bits of tickets");

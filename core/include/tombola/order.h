@@ -5,10 +5,10 @@
  * The key is a client's virtual deadline: its pass plus the cost of one request (economy.h, tb_key). Every node also stores two
  * facts of its subtree: the smallest pass (is any client in it eligible?) and the union of the CPU masks (may any client in it
  * run here?). So one way down finds the client with the earliest deadline among the eligible ones that may run on a CPU, as in
- * EEVDF. Insertion, removal and search are O(log n). TB_HEIGHT bounds the height, and so every loop.
+ * EEVDF. A second way down follows if there seems to be none, as with clients that are bound to CPUs (tb_order_first). Insertion,
+ * removal and search are O(log n), as TB_HEIGHT bounds the height. (It bounds the loops of native code; for BPF see types.h.)
  *
- * It is an AVL tree because its height is bounded without randomness or amortization: the BPF verifier wants loops that end, and
- * a scheduler wants no slow pick.
+ * It is an AVL tree because its height is bounded without randomness or amortization: a scheduler wants no slow pick.
  *
  * Client 0 stands for "none". Its `up` may be written, which saves a test, and is never read. Its other fields never change.
  */
@@ -92,7 +92,7 @@ _Static_assert(sizeof(struct tb_client) == 144, "as small as may be: there are m
 /* One settlement of a leaf's run. */
 struct tb_bill {
 	u64 used_ns;      /* run time since the last settlement */
-	u64 precharge_ns; /* charged in advance by the pick; to be undone */
+	u64 precharge_ns; /* what was charged in advance for this run; to be undone */
 	u64 next_ns;      /* to be charged in advance for the next run */
 	u64 seed;         /* lottery: at least 32 random bits */
 };
@@ -299,10 +299,12 @@ TB_FN u32 tb_order_mask(struct tb_queue *q, struct tb_client *c, u64 mask)
 }
 
 /*
- * The client with the earliest key among those whose CPUs overlap `mask` and, if there is one, whose pass is not after `limit`.
+ * The client with the earliest key among those whose CPUs overlap `mask` and whose pass is not after `limit`, if the first way
+ * down finds one. Otherwise a second way down gives up eligibility, and finds the earliest key among those whose CPUs overlap
+ * `mask`.
  *
- * One way down suffices while every mask below is full. With clients bound to CPUs, a subtree may hold an eligible client and an
- * allowed one that are not the same. Then eligibility is given up, and the earliest allowed key is exact again.
+ * The first way never turns back. While every mask is full it finds an eligible client if there is one. With clients bound to
+ * CPUs, a subtree may hold an eligible client and an allowed one that are not the same, and the way may end there with neither.
  */
 TB_FN u32 tb_order_first(struct tb_queue *q, const struct tb_client *owner, u64 limit, u64 mask)
 {

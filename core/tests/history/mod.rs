@@ -12,7 +12,7 @@ use tombola_core::{
     limits,
 };
 
-/// One step, not yet understood.
+/// One step. The state that it finds gives its numbers their meaning.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Step {
     pub what: u8,
@@ -26,11 +26,11 @@ pub struct Step {
 pub struct Setting {
     pub rules: Rules,
     pub cpus: u32,
-    /// Where all clocks begin.
+    /// The vnow at which all currencies begin.
     pub clock: u64,
     /// How many leaves there may be.
     pub leaves: usize,
-    /// Mostly slices end, and little else happens: long enough for one that cannot use its tickets to fall behind.
+    /// Mostly slices end, and little else happens: long enough for a client that cannot use its tickets to fall behind.
     pub steady: bool,
     /// One in so many leaves is bound to some of the CPUs.
     pub bound_each: u64,
@@ -58,9 +58,9 @@ pub struct History {
 
 /// Enough for twelve users with two nested currencies each.
 const CURRENCIES_MAX: usize = 36;
-/// Those that are always there.
+/// Currencies that always exist.
 const ROOTS: [u32; 2] = [BEST_EFFORT, FROZEN];
-/// What lies below base at most, currencies only.
+/// The most levels of currencies below base.
 const CURRENCY_DEPTH_MAX: usize = 10;
 
 impl History {
@@ -126,7 +126,7 @@ impl History {
         }
     }
 
-    /// Everybody goes home; then nothing may be left but base, best-effort and the frozen root.
+    /// All leaves and currencies are removed; then only base, best effort and the frozen root may be left.
     fn end(&mut self) {
         self.check();
         for cpu in 0..self.running.len() {
@@ -157,7 +157,7 @@ impl History {
         );
     }
 
-    // The state, in words.
+    // What the steps find out about the state.
 
     fn running_on(&self, leaf: u32) -> Option<usize> {
         self.running
@@ -169,14 +169,14 @@ impl History {
         self.economy.client(i).state
     }
 
-    /// The x-th leaf that is, of active and waiting, what `state` says.
+    /// The x-th leaf whose bits ACTIVE and QUEUED are those of `state`.
     fn leaf_in(&self, state: u8, x: u32) -> Option<u32> {
         let in_state = |l: &u32| self.state(*l) & (ACTIVE | QUEUED) == state;
         let leaves: Vec<u32> = self.leaves.iter().copied().filter(in_state).collect();
         one_of(&leaves, x)
     }
 
-    /// The x-th CPU where somebody runs.
+    /// The x-th CPU that runs a leaf.
     fn busy(&self, x: u32) -> Option<(usize, Running)> {
         let busy: Vec<_> = self
             .running
@@ -198,7 +198,7 @@ impl History {
         }
     }
 
-    /// A leaf's own, as it was last; once in a while another.
+    /// A leaf's last mask; sometimes another.
     fn mask_of(&self, leaf: u32, z: u64) -> u64 {
         let own = self.economy.client(leaf).mask;
         if own == 0 || z >> 20 & 31 == 0 {
@@ -208,7 +208,7 @@ impl History {
         }
     }
 
-    /// From nothing over a slice's worth to seconds; once in a while more than one charge may count.
+    /// From 0 over about a slice to seconds; sometimes more than CHARGE_MAX_NS.
     fn used(&self, z: u64) -> u64 {
         let quantum = self.setting.rules.quantum_ns;
         match z % 64 {
@@ -220,7 +220,7 @@ impl History {
         }
     }
 
-    // Both sides do the same.
+    // The C and the model do the same.
 
     fn join(&mut self, i: u32, mask: u64, waker: Option<u32>) {
         match waker {
@@ -324,7 +324,7 @@ impl History {
         self.join(leaf, mask, waker.filter(|_| s.y & 2 == 2));
         let idle = |cpu: &usize| self.running[*cpu].is_none() && mask >> *cpu & 1 == 1;
         if let Some(cpu) = (0..self.running.len()).find(idle).filter(|_| s.y & 1 == 1) {
-            // It runs at once, not picked.
+            // It runs at once, without a pick.
             return self.start(cpu, leaf);
         }
         self.wait(leaf, mask);
@@ -401,14 +401,14 @@ impl History {
         });
     }
 
-    /// A CPU, idle or just made so, looks for somebody.
+    /// A CPU, idle or just made so, picks a leaf.
     fn turn(&mut self, s: Step) {
         let cpu = s.x as usize % self.running.len();
         let before = self.put_off(cpu, s.z, s.z);
         if let Some(leaf) = before {
             self.wait(leaf, self.mask_of(leaf, s.z));
         }
-        // Who has waited too long is next, the frozen too.
+        // An overdue leaf is next, also a frozen one.
         let overdue = self.economy.overdue(self.now, 50_000_000, 1 << cpu);
         let drawn = overdue.or_else(|| self.pick(1 << cpu));
         if let Some(leaf) = drawn {
@@ -451,15 +451,15 @@ impl History {
             return;
         }
         let parent = self.economy.client(r.leaf).parent;
-        let place = if s.y.is_multiple_of(3) {
+        let currency = if s.y.is_multiple_of(3) {
             self.economy.client(parent).parent
         } else {
             parent
         };
-        if place == BASE || place == 0 {
+        if currency == BASE || currency == 0 {
             return;
         }
-        let child = self.new_leaf_in(place, tickets(s.z)).unwrap();
+        let child = self.new_leaf_in(currency, tickets(s.z)).unwrap();
         let run = Run {
             ran_ns: self.used(s.z),
             precharge_ns: r.precharge_ns,
@@ -513,7 +513,7 @@ impl History {
         self.move_to(leaf, to);
     }
 
-    /// A currency moves, with those that run below it; not into itself, and not too deep.
+    /// A currency moves, with its running and waiting leaves; not into itself, and not too deep.
     fn move_currency(&mut self, s: Step) {
         let Some(i) = one_of(&self.currencies[ROOTS.len()..], s.x) else {
             return;
@@ -521,7 +521,7 @@ impl History {
         let below = self.currencies.iter().map(|&c| self.model.line(c));
         let above = |line: &Vec<u32>| line.iter().position(|&c| c == i);
         let height = below.filter_map(|line| above(&line)).max().unwrap();
-        let places: Vec<u32> = self
+        let targets: Vec<u32> = self
             .currencies
             .iter()
             .copied()
@@ -530,7 +530,7 @@ impl History {
                 !line.contains(&i) && line.len() + 1 + height <= CURRENCY_DEPTH_MAX
             })
             .collect();
-        if let Some(to) = one_of(&places, s.y) {
+        if let Some(to) = one_of(&targets, s.y) {
             self.move_to(i, to);
         }
     }
@@ -561,26 +561,26 @@ impl History {
             self.model.overdue(self.now, patience, mask),
             self.economy.overdue(self.now, patience, mask)
         );
-        if let (Some(waker), Some((_, r))) = (self.leaf_in(ACTIVE | QUEUED, s.x), self.busy(s.y)) {
-            self.compare_crossing(waker, r, s.z % 5_000_000);
+        if let (Some(waking), Some((_, r))) = (self.leaf_in(ACTIVE | QUEUED, s.x), self.busy(s.y)) {
+            self.compare_crossing(waking, r, s.z % 5_000_000);
             assert_eq!(
-                self.model.meet(waker, r.leaf),
-                self.economy.meet(waker, r.leaf)
+                self.model.meet(waking, r.leaf),
+                self.economy.meet(waking, r.leaf)
             );
         }
     }
 
-    fn compare_crossing(&mut self, waker: u32, r: Running, ran_ns: u64) {
+    fn compare_crossing(&mut self, waking: u32, r: Running, ran_ns: u64) {
         let run = Run {
             ran_ns,
             precharge_ns: r.precharge_ns,
             woke: ran_ns & 1,
         };
-        let ours = i128::from(self.economy.crossing_ns(waker, r.leaf, &run));
+        let ours = i128::from(self.economy.crossing_ns(waking, r.leaf, &run));
         assert_eq!(
-            self.model.crossing_ns(waker, r.leaf, &run),
+            self.model.crossing_ns(waking, r.leaf, &run),
             ours,
-            "crossing of {waker} and {}",
+            "crossing of {waking} and {}",
             r.leaf
         );
     }
@@ -598,7 +598,7 @@ impl History {
                 none.low_mask,
                 none.child
             ),
-            "none was written to, and not only its place"
+            "client 0 was written to, and not only its `up`"
         );
         assert_eq!(
             self.model.nodes.len(),
@@ -640,7 +640,7 @@ impl History {
             assert_eq!(
                 precharged.get(&i).copied().unwrap_or(0),
                 self.economy.client(i).precharged_ns,
-                "precharges of {i} and of those who run below it"
+                "precharges of {i} and of the leaves that run below it"
             );
         }
     }
@@ -681,7 +681,7 @@ impl History {
             assert_eq!(
                 self.model.waiting_mask(i),
                 c.mask,
-                "mask of {i}, that waits"
+                "mask of {i}, which waits"
             );
             assert_eq!(self.model.key(i) as u64, c.key, "key of {i}");
         }
@@ -730,7 +730,7 @@ impl History {
         assert_eq!(queued, order.len(), "how many wait in {i}");
     }
 
-    /// Heights, links and what each node knows of its subtree; lists the nodes in order. Says (height, low_pass, low_mask).
+    /// Heights, links and what each node stores of its subtree; lists the nodes in order. Returns (height, low_pass, low_mask).
     fn check_subtree(
         &self,
         owner: u32,
@@ -776,19 +776,19 @@ impl History {
         );
         let (mut i, mut older) = (counters.oldest, 0);
         for &k in &self.model.waiting {
-            assert_eq!(k, i, "the list of those who wait");
+            assert_eq!(k, i, "the list of waiting leaves");
             let c = self.economy.client(i);
             assert_eq!(
                 (older, self.model.at(k).waits.unwrap()),
                 (c.older, c.sum),
-                "{k} in the list of those who wait"
+                "{k} in the list of waiting leaves"
             );
             (older, i) = (i, c.served as u32);
         }
         assert_eq!(
             (0, older),
             (i, counters.newest),
-            "end of the list of those who wait"
+            "end of the list of waiting leaves"
         );
     }
 }

@@ -3,8 +3,8 @@
 //! Events are a wake-up or the end of what a CPU runs. At a slice's end the run is settled and compared with the pick; a
 //! waking task takes an idle CPU of its mask, or challenges the one where it ran last: it preempts at once, or cuts the slice
 //! to the moment when it will be the better choice (`crossing_ns`). Slices are shorter for clients of few tickets, as in the
-//! kernel (`hosts/kernel/bpf/slice.h`), and longer where nobody waits. The machine models less than the kernel: no tick, no
-//! migration cost, no time spent in the scheduler itself, no guard for a task that has waited for seconds.
+//! kernel (`hosts/kernel/bpf/slice.h`), and longer while no task waits. The machine models less than the kernel: no tick, no
+//! migration cost, no time spent in the scheduler itself, no turns for overdue tasks.
 
 // Each test file uses a part of it.
 #![allow(dead_code)]
@@ -21,7 +21,7 @@ pub const SECOND: u64 = 1000 * MS;
 const SLICE_MIN_NS: u64 = MS / 10;
 /// How often a slice is halved at most, as in the kernel.
 const SLICE_HALVINGS_MAX: u32 = 2;
-/// A slice where nobody waits, as in the kernel.
+/// A slice while no other task waits, as in the kernel.
 const SLICE_ALONE_NS: u64 = 20 * MS;
 /// Any CPU.
 pub const ANYWHERE: u64 = u64::MAX;
@@ -39,7 +39,7 @@ pub enum Act {
     Exit,
 }
 
-/// From the number of acts so far, what next.
+/// The next act, from the number of the act, 1 at first.
 pub type Program = Rc<dyn Fn(u64, &mut Random) -> Act>;
 
 pub fn hog() -> Program {
@@ -53,12 +53,12 @@ struct Task {
     acts: u64,
     left_ns: u64,
     parent: Option<usize>,
-    /// The child it forked last, and how many live.
+    /// The child that it forked last, and how many children live.
     child: Option<usize>,
     children: u32,
     awaits: bool,
     alive: bool,
-    /// Where it ran last, and whether it runs there now.
+    /// The CPU where it ran last, and whether it runs there now.
     cpu: usize,
     runs: bool,
 }
@@ -77,7 +77,7 @@ struct Running {
 
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Waker {
-    /// Who has the CPU on which it wakes up.
+    /// The task that runs on the CPU where it wakes up.
     Runner,
     Other,
 }
@@ -128,12 +128,12 @@ impl Machine {
             .unwrap()
     }
 
-    /// A task in `currency`; it wakes when the machine goes on.
+    /// A task in `currency`; it wakes up when the machine next runs.
     pub fn task(&mut self, currency: u32, tickets: u32, program: Program) -> u32 {
         self.task_on(currency, tickets, ANYWHERE, program)
     }
 
-    /// One that may run on all CPUs is bound to none, as the kernel has it.
+    /// A task that may run on all CPUs counts as not bound, as in the kernel.
     fn mask_of(&self, mask: u64) -> u64 {
         let all = ANYWHERE >> (64 - self.cpus.len());
         if mask & all == all { ANYWHERE } else { mask }
@@ -147,7 +147,7 @@ impl Machine {
         self.tasks[task].leaf
     }
 
-    /// A task that already waits; nobody runs before `go`.
+    /// A task that already waits; it does not run before `go`.
     pub fn ready(&mut self, currency: u32, tickets: u32, program: Program) -> u32 {
         let task = self.new_task(currency, tickets, program, None);
         let leaf = self.tasks[task].leaf;
@@ -156,7 +156,7 @@ impl Machine {
         leaf
     }
 
-    /// Every idle CPU looks for somebody.
+    /// Every idle CPU picks a task.
     pub fn go(&mut self) {
         for cpu in 0..self.cpus.len() {
             if self.cpus[cpu].is_none() {
@@ -165,7 +165,7 @@ impl Machine {
         }
     }
 
-    /// The task of `leaf` ends as soon as it next has a CPU.
+    /// The task of `leaf` exits as soon as it next has a CPU.
     pub fn end(&mut self, leaf: u32) {
         let task = self.by_leaf[leaf as usize];
         self.tasks[task].program = Rc::new(|_, _| Act::Exit);
@@ -175,7 +175,7 @@ impl Machine {
         }
     }
 
-    /// The task of `leaf` leaves for another scheduling class, at once; it does not sleep.
+    /// The task of `leaf` changes to another scheduling class at once, without sleep.
     pub fn leave(&mut self, leaf: u32) {
         let task = self.by_leaf[leaf as usize];
         let cpu = self.tasks[task].cpu;
@@ -189,7 +189,7 @@ impl Machine {
         }
     }
 
-    /// The task of `leaf` is back from another class.
+    /// The task of `leaf` changes back from another class.
     pub fn come_back(&mut self, leaf: u32) {
         self.wake(self.by_leaf[leaf as usize], Waker::Other);
     }
@@ -297,7 +297,7 @@ impl Machine {
         self.wait(task, Some(by));
     }
 
-    /// An idle CPU that is allowed takes the task, or else it challenges who has its CPU, if it was woken.
+    /// An idle CPU of the task's mask takes it. Otherwise, if it was woken, it challenges the task that runs on its CPU.
     fn wait(&mut self, task: usize, woken: Option<Waker>) {
         let Task {
             leaf, mask, cpu, ..
@@ -330,7 +330,7 @@ impl Machine {
         if crossing_ns == 0 {
             self.cut(cpu, self.now);
         } else {
-            // At most a quantum: nobody waited before, and the slice may be a long one.
+            // At most a quantum: if no task waited before, the slice may be a long one.
             let quantum_ns = self.economy.rules().quantum_ns;
             self.cut(cpu, self.now + crossing_ns.clamp(SLICE_MIN_NS, quantum_ns));
         }
@@ -398,7 +398,7 @@ impl Machine {
         self.slice_ends(cpu);
     }
 
-    /// Somebody waits at a slice's end: all long slices end.
+    /// A task waits at a slice's end: all long slices end.
     fn share_slices(&mut self) {
         self.long_slices = false;
         let soon = self.now + self.economy.rules().quantum_ns;
@@ -450,7 +450,7 @@ impl Machine {
         self.idle |= 1 << cpu;
     }
 
-    /// A client of few tickets among its active siblings runs less at a time, and so the more often.
+    /// A client with few tickets among its active siblings has shorter slices, and so runs more often.
     fn slice_ns(&self, leaf: u32, displaces: bool) -> u64 {
         let rules = self.economy.rules();
         if self.economy.counters().waiting == 0 && !displaces {
@@ -556,7 +556,7 @@ impl Machine {
         self.wake(child, Waker::Runner);
     }
 
-    /// What it owes goes to its youngest child if that lives, else to its parent.
+    /// What an exiting task owes is charged to its last child if that lives, else to its parent.
     fn exit(&mut self, task: usize) {
         let (leaf, parent, child) = (
             self.tasks[task].leaf,

@@ -1,7 +1,7 @@
 //! Random economies: a seed makes one, a machine runs it, and the oracle says what each client is due.
 //!
 //! What is due is what a fluid would have got: between two events (a burst is released or done, tickets, masks or tasks
-//! change) everybody runs at the oracle's rates.
+//! change) all clients run at the oracle's rates.
 
 use crate::machine::{ANYWHERE, Act, MS, Machine, Program, SECOND, hog};
 use crate::random::Random;
@@ -49,7 +49,7 @@ impl Mode {
     }
 }
 
-/// `burst_ns` of work are released at `offset_ns` and each period after it, whether the last are done or not.
+/// `burst_ns` of work are released at `offset_ns` and each period after it, whether the last burst is done or not.
 #[derive(Clone, Copy, Debug)]
 pub struct Sleeper {
     pub period_ns: u64,
@@ -74,11 +74,11 @@ pub struct Mix {
     pub clients: Vec<Client>,
     pub is_leaf: Vec<bool>,
     pub sleepers: Vec<Option<Sleeper>>,
-    /// When, who, what; in the order of time.
+    /// Time, client and change; in the order of time.
     pub changes: Vec<(u64, usize, Change)>,
 }
 
-/// What each client got, ns, and how often the bound on lag took something.
+/// What each client got, ns, and how often the bound on lag cut a charge.
 pub struct Outcome {
     pub got: Vec<f64>,
     pub clamped: u64,
@@ -104,8 +104,8 @@ impl Mix {
         }
     }
 
-    /// A machine as people share it: ten users and forty processes, a quarter of these with several threads, a quarter bound to
-    /// CPUs. As lab/tests/economies.rs plays it on the kernel.
+    /// A machine with ten users and forty processes, a quarter of these with several threads, a quarter bound to CPUs. As
+    /// lab/tests/economies.rs runs it on the kernel.
     fn users(random: &mut Random) -> Self {
         let cpus = [2, 3, 4, 7][below(random, 4) as usize];
         let mut mix = Self::new(cpus, Rules::stride(MS));
@@ -204,7 +204,7 @@ impl Mix {
             _ => 1 + below(random, most),
         };
         let alike = below(random, 4) == 0;
-        // One or some with most of the tickets.
+        // How many children have most of the tickets.
         let rich = [0, 0, 1, 3][below(random, 4) as usize];
         let mut left = leaves;
         for child in 0..children {
@@ -265,23 +265,23 @@ impl Mix {
         times.sort_unstable();
         let mut away = vec![false; self.clients.len()];
         for time in times {
-            let who = 1 + below(random, self.clients.len() as u64 - 1) as usize;
+            let client = 1 + below(random, self.clients.len() as u64 - 1) as usize;
             let change = match below(random, 4) {
-                0 | 1 if self.is_leaf[who] => {
-                    away[who] = !away[who];
-                    if away[who] {
+                0 | 1 if self.is_leaf[client] => {
+                    away[client] = !away[client];
+                    if away[client] {
                         Change::Leave
                     } else {
                         Change::Return
                     }
                 }
-                2 if self.is_leaf[who] && !away[who] && self.cpus > 1 => {
+                2 if self.is_leaf[client] && !away[client] && self.cpus > 1 => {
                     let kind = below(random, 4);
                     Change::Mask(random_mask(random, kind, self.cpus))
                 }
                 _ => Change::Tickets(log_uniform(random, TICKETS_MAX) as u32),
             };
-            self.changes.push((time, who, change));
+            self.changes.push((time, client, change));
         }
     }
 
@@ -300,13 +300,13 @@ impl Mix {
                 made.expect("room for it")
             });
         }
-        for &(time, who, change) in &self.changes {
+        for &(time, client, change) in &self.changes {
             machine.run_until(time);
             match change {
-                Change::Tickets(tickets) => machine.economy.set_tickets(made[who], tickets),
-                Change::Mask(mask) => machine.set_mask(made[who], mask),
-                Change::Leave => machine.leave(made[who]),
-                Change::Return => machine.come_back(made[who]),
+                Change::Tickets(tickets) => machine.economy.set_tickets(made[client], tickets),
+                Change::Mask(mask) => machine.set_mask(made[client], mask),
+                Change::Leave => machine.leave(made[client]),
+                Change::Return => machine.come_back(made[client]),
             }
         }
         machine.run_until(SPAN_NS);
@@ -324,8 +324,8 @@ impl Mix {
         while fluid.now < SPAN_NS as f64 {
             let next = changes.peek().map_or(SPAN_NS, |change| change.0);
             fluid.run_until(next as f64);
-            if let Some(&(_, who, change)) = changes.next() {
-                fluid.change(who, change);
+            if let Some(&(_, client, change)) = changes.next() {
+                fluid.change(client, change);
             }
         }
         fluid.service
@@ -356,16 +356,16 @@ fn program(sleeper: Sleeper) -> Program {
     })
 }
 
-/// Everybody runs at once, at the oracle's rates.
+/// All clients run at once, at the oracle's rates.
 struct Fluid<'a> {
     mix: &'a Mix,
     now: f64,
     clients: Vec<Client>,
     away: Vec<bool>,
     service: Vec<f64>,
-    /// Of each sleeper: itself, what it has to do, and when more comes.
+    /// Of each sleeper: its index, the work that it has left, and when more is released, ns.
     work: Vec<(usize, f64, f64)>,
-    /// Rates by who is awake, as long as nothing else changes.
+    /// Rates by which sleepers are awake, as long as nothing else changes.
     rates: HashMap<Vec<bool>, Rc<Vec<f64>>>,
 }
 
@@ -383,11 +383,11 @@ impl<'a> Fluid<'a> {
         }
     }
 
-    fn change(&mut self, who: usize, change: Change) {
+    fn change(&mut self, client: usize, change: Change) {
         match change {
-            Change::Tickets(tickets) => self.clients[who].tickets = tickets,
-            Change::Mask(mask) => self.clients[who].mask = mask,
-            Change::Leave | Change::Return => self.away[who] = !self.away[who],
+            Change::Tickets(tickets) => self.clients[client].tickets = tickets,
+            Change::Mask(mask) => self.clients[client].mask = mask,
+            Change::Leave | Change::Return => self.away[client] = !self.away[client],
         }
         self.rates.clear();
     }

@@ -1,12 +1,12 @@
 //! The economy once more, naively: an oracle for tests.
 //!
 //! It follows the rules that `economy.h` states at its top, but shares nothing with the C: passes are i128 that never wrap,
-//! every mean is summed anew, the earliest deadline is found by looking at everybody, and a currency waits if a search
-//! below it finds a leaf that does. Quadratic and proud of it.
+//! every mean is summed anew, the earliest deadline is found by a look at every client, and a currency waits if a search
+//! below it finds a leaf that does. It is quadratic.
 //!
-//! The C's order answers inexactly in one case, which economy.h allows (`tb_order_first`): where a mask shuts somebody out, it
-//! may give up eligibility. What depends on such an answer has several legal outcomes; the model takes the one that the C took,
-//! which a test hands in, and none if the C's is not among them.
+//! C's order is inexact in one case, which order.h allows (`tb_order_first`): where a mask excludes a waiting client, it may
+//! give up eligibility. Then several outcomes are legal. The model takes that of the C, which a test passes in, and none if
+//! that is not legal.
 
 use std::collections::BTreeMap;
 use tombola_core::{
@@ -23,17 +23,17 @@ pub struct Node {
     pub active: bool,
     /// Cannot use its tickets, and does not count in the mean.
     pub behind: bool,
-    /// The CPUs of a leaf, or of all who wait in a currency; of one where nobody does, what that was last.
+    /// The CPUs of a leaf, or of all clients that wait in a currency; if none waits, the last ones.
     pub mask: u64,
     /// Of a waiting leaf: since when.
     pub waits: Option<u64>,
-    /// On its way from one currency to another: waits nowhere.
+    /// It is being moved to another currency: it waits nowhere.
     pub moving: bool,
-    /// When it last took its place in its currency's order, as a number.
+    /// When it was last inserted into its currency's order, as a number.
     pub arrival: u64,
     /// vnow of a currency without clients that count.
     pub idle_vnow: i128,
-    /// Of a currency: service per ticket of those that count.
+    /// Of a currency: service per ticket of the clients that count.
     pub served: i128,
     /// The least distance to its currency's `served` while it ran, and the distance with which it began to wait.
     pub least: i128,
@@ -41,7 +41,7 @@ pub struct Node {
     /// Its lag when it left, ns.
     pub left_with_ns: i128,
     pub precharged_ns: i128,
-    /// When its lag was halved last.
+    /// When its lag was last halved.
     pub epoch: u8,
     pub used_ns: i128,
     pub young_ns: i128,
@@ -95,21 +95,21 @@ impl std::ops::AddAssign for Tally {
     }
 }
 
-/// Where the C has a client, and in which state, after the call that the model repeats.
+/// A client's pass and state in C after the call that the model repeats.
 pub type Seen<'a> = &'a dyn Fn(u32) -> (u64, u8);
 
 /// What a level of a pick may choose.
 pub struct Choice {
-    /// The earliest deadline among those who are eligible and may run there.
+    /// The earliest deadline among the eligible clients that may run there.
     pub ideal: Option<u32>,
-    /// The earliest deadline among those who may run there.
+    /// The earliest deadline among all clients that may run there.
     pub earliest: Option<u32>,
-    /// Does a mask shut anybody out? Only then may the choice be `earliest` though there is an ideal.
+    /// Does a mask exclude a waiting client? Only then may the choice be `earliest` although there is an ideal.
     pub bound: bool,
 }
 
 impl Choice {
-    /// The one that the rules want, then the one that may be taken instead.
+    /// The client that the rules demand, then the one that may be picked instead.
     fn legal(&self) -> Vec<Option<u32>> {
         let ideal = self.ideal.or(self.earliest);
         let mut legal = vec![ideal];
@@ -120,7 +120,7 @@ impl Choice {
     }
 }
 
-/// What a pick is for, and what came of it.
+/// The CPUs of a pick, and its result.
 struct Outcome {
     mask: u64,
     picked: Option<u32>,
@@ -132,7 +132,7 @@ pub struct Model {
     pub nodes: BTreeMap<u32, Node>,
     /// Leaves that wait, oldest first.
     pub waiting: Vec<u32>,
-    /// Real time, in epochs, when somebody last began to wait.
+    /// Real time, in epochs, when a leaf last began to wait.
     pub epoch: u8,
     pub tally: Tally,
     arrivals: u64,
@@ -231,7 +231,7 @@ impl Model {
         line
     }
 
-    /// Those of its clients whose passes are in its mean.
+    /// The clients whose passes count in its mean.
     fn counting(&self, i: u32) -> impl Iterator<Item = &Node> {
         let counts = |n: &&Node| n.active && !n.behind;
         self.children(i).map(|(_, n)| n).filter(counts)
@@ -264,13 +264,13 @@ impl Model {
         self.vnow(self.at(i).parent)
     }
 
-    /// Does it, or anybody in it, wait?
+    /// Does it, or a client in it, wait?
     pub fn waits(&self, i: u32) -> bool {
         let n = self.at(i);
         !n.moving && (n.waits.is_some() || self.children(i).any(|(k, _)| self.waits(k)))
     }
 
-    /// The CPUs of all who wait at or below `i`; 0 if nobody does.
+    /// The CPUs of `i` and all clients below it that wait; 0 if none does.
     pub fn waiting_mask(&self, i: u32) -> u64 {
         let n = self.at(i);
         if n.moving || n.waits.is_some() {
@@ -285,20 +285,20 @@ impl Model {
         all.filter(|&k| self.waits(k)).collect()
     }
 
-    /// Active leaves that may not run everywhere.
+    /// Active leaves that may not run on all CPUs.
     pub fn bound_leaves(&self) -> impl Iterator<Item = &Node> {
         let bound = |n: &&Node| n.kind == Kind::Thread && n.active && n.mask != u64::MAX;
         self.nodes.values().filter(bound)
     }
 
-    /// How many of them may run on this CPU.
+    /// How many of the bound leaves may run on this CPU.
     pub fn bound(&self, cpu: u32) -> usize {
         self.bound_leaves()
             .filter(|n| n.mask >> cpu & 1 == 1)
             .count()
     }
 
-    /// Of a reservation below a third of the machine a half of a quantum, below a sixth a quarter, below a twelfth an eighth.
+    /// A quantum; of a reservation below a third of the machine half of it, below a sixth a quarter, below a twelfth an eighth.
     fn request_ns(&self, i: u32) -> u64 {
         let n = self.at(i);
         let below = |part: i128| n.tickets * part < i128::from(limits::MACHINE_TICKETS);
@@ -320,7 +320,7 @@ impl Model {
         }
     }
 
-    fn arrive(&mut self, i: u32) {
+    fn requeue(&mut self, i: u32) {
         self.arrivals += 1;
         self.node(i).arrival = self.arrivals;
     }
@@ -328,7 +328,7 @@ impl Model {
     pub fn set_pass(&mut self, i: u32, pass: i128) {
         if pass != self.at(i).pass {
             self.node(i).pass = pass;
-            self.arrive(i);
+            self.requeue(i);
         }
     }
 
@@ -338,13 +338,13 @@ impl Model {
             .min(around + scaled(ahead_ns, tickets))
     }
 
-    /// Where it would be without what was charged in advance.
+    /// Its pass without what was charged in advance.
     fn settled(&self, i: u32) -> i128 {
         let n = self.at(i);
         n.pass - scaled(n.precharged_ns, n.tickets)
     }
 
-    /// How far behind the service of those that count it is.
+    /// The distance of its pass to its currency's `served`.
     fn distance(&self, i: u32) -> i128 {
         self.at(self.at(i).parent).served - self.settled(i)
     }
@@ -363,21 +363,21 @@ impl Model {
         }
     }
 
-    /// Places at which a client of `mask` may enter: on the best of its CPUs vnow, or if one that is behind is first to have
-    /// its turn there, that one's pass.
+    /// Passes at which a client of `mask` may join: on the best of its CPUs vnow or, if a client that is behind is next there,
+    /// that client's pass.
     fn entries(&self, parent: u32, mask: u64) -> Vec<i128> {
         let vnow = self.vnow(parent);
         let on = |cpu: u32| -> Vec<Option<i128>> {
             let choices = self.choice(parent, &[], 1 << cpu).legal();
-            let place = |k: Option<u32>| Some(self.at(k?)).filter(|n| n.behind).map(|n| n.pass);
-            choices.into_iter().map(place).collect()
+            let pass = |k: Option<u32>| Some(self.at(k?)).filter(|n| n.behind).map(|n| n.pass);
+            choices.into_iter().map(pass).collect()
         };
         let cpus: Vec<_> = (0..64).filter(|c| mask >> c & 1 == 1).map(on).collect();
         let mut entries = Vec::new();
         if cpus.iter().flatten().any(Option::is_none) {
             entries.push(vnow);
         }
-        let worst = |places: &Vec<Option<i128>>| places.iter().flatten().min().copied();
+        let worst = |passes: &Vec<Option<i128>>| passes.iter().flatten().min().copied();
         if cpus.iter().all(|c| worst(c).is_some()) {
             let best = cpus.iter().filter_map(worst).max().unwrap();
             entries.extend(cpus.iter().flatten().flatten().filter(|&&e| e >= best));
@@ -397,8 +397,8 @@ impl Model {
             let mut credit = n.left_with_ns.max(i128::from(self.rules.credit_ns));
             let mut uncredited = 0;
             let all = scaled(self.rules.credit_ns, n.tickets);
-            let insulated = matches!(self.at(parent).kind, Kind::Base | Kind::BestEffort);
-            if meeting == Some(parent) && !insulated && vnow - n.pass <= all {
+            let keeps_credit = matches!(self.at(parent).kind, Kind::Base | Kind::BestEffort);
+            if meeting == Some(parent) && !keeps_credit && vnow - n.pass <= all {
                 credit = 0;
                 uncredited = u64::from(n.pass < vnow);
             }
@@ -410,15 +410,15 @@ impl Model {
             } else {
                 self.entries(parent, mask)
             };
-            let comes = |&e: &i128| {
+            let join_at = |&e: &i128| {
                 let pass = self.bounded(k, n.pass, e, credit, self.rules.lag_ns);
                 (pass, e != vnow)
             };
             let as_seen = |&(pass, behind): &(i128, bool)| {
                 (pass as u64, behind) == (seen(k).0, seen(k).1 & BEHIND != 0)
             };
-            let found = entries.iter().map(comes).find(as_seen);
-            let (pass, behind) = found.unwrap_or_else(|| comes(&entries[0]));
+            let found = entries.iter().map(join_at).find(as_seen);
+            let (pass, behind) = found.unwrap_or_else(|| join_at(&entries[0]));
             let epoch = self.epoch;
             self.tally.joined_behind += u64::from(behind);
             self.tally.uncredited += uncredited;
@@ -456,15 +456,15 @@ impl Model {
         }
     }
 
-    /// Does what changes who waits, for those of `line`: who begins to wait comes last, and what the distance grows meanwhile
-    /// is not counted.
+    /// Calls `change`, which changes which clients of `line` wait. A client that begins to wait is last among equals. What its
+    /// distance grows by while it waits does not count.
     fn change_waiting(&mut self, line: &[u32], change: impl FnOnce(&mut Self)) {
         let waited: Vec<bool> = line.iter().map(|&k| self.waits(k)).collect();
         change(self);
         for (&k, waited) in line.iter().zip(waited) {
             let waits = self.waits(k);
             if waits && !waited {
-                self.arrive(k);
+                self.requeue(k);
                 self.node(k).waits_from = self.distance(k);
             }
             if waited && !waits {
@@ -524,14 +524,14 @@ impl Model {
         }
     }
 
-    /// Does one wait in this currency that is not ahead of its mean?
-    fn somebody_is_due(&self, i: u32) -> bool {
+    /// Does a client wait in this currency that is not ahead of its mean?
+    fn has_due_client(&self, i: u32) -> bool {
         let vnow = self.vnow(i);
         let waiting = self.waiting_in(i);
         waiting.iter().any(|&k| self.at(k).pass <= vnow)
     }
 
-    /// A charged client of several comes to its place.
+    /// Sets the pass of a charged client that is not alone in its currency.
     fn settle(&mut self, i: u32, mut pass: i128) {
         let (vnow, waits) = (self.vnow_of(i), self.waits(i));
         let n = self.at(i);
@@ -583,7 +583,7 @@ impl Model {
         !alone && !has_its_turns && (far || grown > scaled(self.rules.behind_ns, n.tickets))
     }
 
-    /// Where one that is behind is held.
+    /// The pass at which a client that is behind is held.
     fn held(&mut self, i: u32, settled: i128, grown: i128) -> i128 {
         let (n, vnow, now) = (self.at(i), self.vnow_of(i), self.epoch);
         let allowed = (0..64).filter(|cpu| n.mask >> cpu & 1 == 1);
@@ -601,14 +601,14 @@ impl Model {
         let bound = n.mask != u64::MAX;
         let nearest = vnow - scaled(self.rules.lag_ns, n.tickets);
         let too_much = (grown - scaled(self.rules.behind_ns, n.tickets)).max(0);
-        // Forgiving makes nobody a debtor.
+        // Nothing is forgiven beyond vnow: the client would owe for it.
         let forgiven = too_much.min((vnow - settled).max(0));
         self.tally.forgiven += u64::from(forgiven > 0);
         let pass = settled + forgiven;
         if bound { pass.max(nearest) } else { pass }
     }
 
-    /// Those in `passed` may not run on `mask`.
+    /// Clients in `passed` may not run on `mask`.
     fn choice(&self, owner: u32, passed: &[u32], mask: u64) -> Choice {
         let vnow = self.vnow(owner);
         let waiting = self.waiting_in(owner);
@@ -625,12 +625,12 @@ impl Model {
         }
     }
 
-    /// The pick. None if no legal outcome is what was seen.
+    /// The model after a pick; None if `picked` is not a legal outcome.
     pub fn pick(&self, mask: u64, picked: Option<u32>) -> Option<Self> {
         self.descend(BASE, &[], false, &Outcome { mask, picked })
     }
 
-    /// `passed` are those that this pick has passed over; `after_all` is the first of them looked at all the same.
+    /// `passed` are the currencies that this pick has passed over; with `after_all`, the first of them is picked from after all.
     fn descend(
         &self,
         owner: u32,
@@ -673,7 +673,7 @@ impl Model {
         self.weight(owner) > 0 && n.pass > self.vnow(owner) + scaled(by_ns, n.tickets)
     }
 
-    /// Is it the only one that waits in its currency, and that one in its own, up to base?
+    /// Is it the only client that waits in its currency, and that one in its own, up to base?
     fn waits_alone(&self, mut i: u32) -> bool {
         while i != BASE && self.waiting_in(self.at(i).parent) == [i] {
             i = self.at(i).parent;
@@ -685,21 +685,21 @@ impl Model {
         self.vnow_of(i) + self.slack(i)
     }
 
-    fn is_anybody_bound(&self) -> bool {
+    fn is_any_leaf_bound(&self) -> bool {
         let mut leaves = self.nodes.values().filter(|n| n.kind == Kind::Thread);
         leaves.any(|n| n.active && n.mask != u64::MAX)
     }
 
-    /// Of a leaf that runs: is it, or a currency of its below `top`, ahead inside one in which somebody who is due waits?
+    /// Is a running leaf, or one of its currencies below `top`, ahead in a currency where a client that is due waits?
     fn is_out_of_turn(&self, leaf: u32, top: u32) -> bool {
         let below = self.line(leaf).into_iter().take_while(|&k| k != top);
         let mut out = below.filter(|&k| {
-            self.settled(k) > self.vnow_of(k) && self.somebody_is_due(self.at(k).parent)
+            self.settled(k) > self.vnow_of(k) && self.has_due_client(self.at(k).parent)
         });
-        self.is_anybody_bound() && out.next().is_some()
+        self.is_any_leaf_bound() && out.next().is_some()
     }
 
-    /// Is it behind, or a currency of its up to `top`?
+    /// Is a leaf, or one of its currencies up to `top`, behind?
     fn is_behind(&self, leaf: u32, top: u32) -> bool {
         let line = self.line(leaf);
         let up_to = line.iter().position(|&k| k == top).unwrap();
@@ -718,7 +718,7 @@ impl Model {
             .find(|&k| self.at(k).mask & mask != 0)
     }
 
-    /// Base or the frozen root, whichever `i` is below.
+    /// The root that `i` is below: base or the frozen root.
     pub fn root(&self, i: u32) -> u32 {
         self.line(i).last().map_or(i, |&k| self.at(k).parent)
     }
@@ -760,8 +760,8 @@ impl Model {
         n.pass + scaled(run.ran_ns, n.tickets) - scaled(run.precharge_ns, n.tickets)
     }
 
-    pub fn crossing_ns(&self, waker: u32, leaf: u32, run: &Run) -> i128 {
-        let (w, h) = self.meet(waker, leaf);
+    pub fn crossing_ns(&self, waking: u32, leaf: u32, run: &Run) -> i128 {
+        let (w, h) = self.meet(waking, leaf);
         if w == h {
             return i128::from(limits::NEVER);
         }
@@ -770,23 +770,23 @@ impl Model {
             (0, _) => return i128::from(limits::NEVER),
             _ => (),
         }
-        let (waker, runner, parent) = (self.at(w), self.at(h), self.at(h).parent);
+        let (waking, runner, parent) = (self.at(w), self.at(h), self.at(h).parent);
         let (vnow, stands) = (self.vnow(parent), self.projected(h, run));
-        let (mut until, mut eligible_ns) = (waker.pass, 0);
+        let (mut until, mut eligible_ns) = (waking.pass, 0);
         if self.is_behind(leaf, h) {
-            // When it is settled, what others below it were charged in advance still stands.
+            // `stands` includes what other leaves below it were charged in advance, which does not count.
             until = self.slack_limit(h) + scaled(runner.precharged_ns, runner.tickets)
                 - scaled(run.precharge_ns, runner.tickets);
         } else if self.rules.lottery == 0 {
             until = vnow.min(self.key(w) - scaled(self.request_ns(h), runner.tickets));
-            eligible_ns = ((waker.pass - vnow).max(0) >> limits::PASS_SHIFT) * self.weight(parent);
+            eligible_ns = ((waking.pass - vnow).max(0) >> limits::PASS_SHIFT) * self.weight(parent);
         }
         let loses_ns = if stands < until {
             service_ns(until - stands, runner.tickets) + 1
         } else {
             0
         };
-        let protected_ns = if waker.kind == Kind::Reservation {
+        let protected_ns = if waking.kind == Kind::Reservation {
             0
         } else {
             let protect_ns = self.rules.protect_ns;
@@ -814,8 +814,8 @@ impl Model {
         let pass = vnow + lag * n.tickets / new;
         self.node(i).tickets = new;
         self.node(i).pass = pass;
-        self.arrive(i);
-        // What its distance had grown by stays, too, in service.
+        self.requeue(i);
+        // What its distance had grown by also stays, in service.
         let distance = self.distance(i);
         self.node(i).least = distance - grown * old / new;
         self.node(i).waits_from = distance;
@@ -887,7 +887,7 @@ impl Model {
         };
         let h = self.at(s);
         let limit = self.vnow_of(s) + scaled(self.rules.lag_ns, h.tickets);
-        // Who is further ahead already stays there.
+        // A client that is further ahead already stays there.
         let pass = (h.pass + scaled(owed, h.tickets)).min(limit.max(h.pass));
         self.set_pass(s, pass);
     }

@@ -7,12 +7,12 @@
 //!   3 CPUs, users of one thread each with 9000 : 9000 : 900 : 100 tickets    1, 1, .9, .1
 //!   2 CPUs, leaves of 9 and 1 tickets bound to CPU 0, 1 ticket unbound       .9, .1, 1
 //!
-//! Currencies of one depth decide at the same time, for with masks they may compete for the same CPUs: all their children
+//! Currencies of one depth decide at the same time, as with masks they may compete for the same CPUs: all their children
 //! are raised at one speed, counted in parts of what their tickets would give them of their currency's rate. Without such a
 //! competition each currency's result is the same as if it decided alone.
 //!
 //! Without masks that is water-filling, one currency after another. With masks it is progressive filling: the level at
-//! which somebody cannot be raised further is found by Newton's method on minimum cuts, each of which is a set of clients
+//! which some client cannot be raised further is found by Newton's method on minimum cuts, each of which is a set of clients
 //! and the CPUs they share. A cut that binds is a linear constraint on the level, so the method ends at it exactly.
 
 // Each test file uses a part of it.
@@ -131,7 +131,7 @@ impl<'a> Tree<'a> {
         rates
     }
 
-    /// Water-filling of one currency: who wants least for its tickets is served first, and the others share the rest.
+    /// Water-filling of one currency: the client that wants least for its tickets is served first, and the others share the rest.
     fn fill(&self, currency: usize, rates: &mut [f64]) {
         let mut left = rates[currency];
         let mut children: Vec<usize> = self.wanting_children(currency).collect();
@@ -198,12 +198,12 @@ impl<'a> Tree<'a> {
 /// A client whose rate is to be found.
 struct Item {
     client: usize,
-    /// The currency's place in `Level::currencies`.
+    /// The currency's index in `Level::currencies`.
     currency: usize,
     /// What its tickets alone would give it.
     weight: f64,
     rate: Option<f64>,
-    /// From the source, and from its currency.
+    /// Its edges from the source, and from its currency.
     edge: usize,
     raising_edge: usize,
 }
@@ -276,7 +276,7 @@ impl Level {
         }
     }
 
-    /// Of each currency: what its items have for sure, and the weight of those that can still be raised.
+    /// Of each currency: what its bound items have, and the weight of those that can still be raised.
     fn taken(&self) -> Vec<(f64, f64)> {
         let mut taken = vec![(0.0, 0.0); self.currencies.len()];
         for item in &self.items {
@@ -288,7 +288,7 @@ impl Level {
         taken
     }
 
-    /// How high all that are not bound can be raised, and which of them that binds.
+    /// How high all items that are not bound can be raised, and which of them that binds.
     fn highest(&mut self) -> (f64, Vec<bool>) {
         let taken = self.taken();
         let full = |c: usize| (self.currencies[c].rate - taken[c].0) / taken[c].1;
@@ -334,7 +334,7 @@ impl Level {
         }
     }
 
-    /// The height at which those inside the cut want just what leads out of it, and how much more a higher one would be.
+    /// The height at which the items inside the cut want just what leads out of it, and how much more they want per height.
     fn height_at(&self, cut: &[bool], taken: &[(f64, f64)]) -> (f64, f64) {
         let (mut fixed, mut weight) = (0.0, 0.0);
         for item in &self.items {

@@ -1,26 +1,11 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * The private system calls (tombola_abi.h): BPF programs that any process may run.
- *
- * They check the caller's own credentials, as the kernel holds them, and believe nothing that the caller passes in.
+ * The private system calls (tombola_abi.h): a BPF program that any process may run.
  */
 #pragma once
 #include "currencies.h"
+#include "permissions.h"
 #include "tasks.h"
-#include "state.h"
-
-static __always_inline bool may_nice(void)
-{
-	const struct cred *cred = bpf_get_current_task_btf()->cred;
-
-	/* A capability counts only in the initial user namespace: in its own, any process may have all. */
-	return (cred->cap_effective.val >> CAP_SYS_NICE & 1) && cred->user_ns->level == 0;
-}
-
-static __always_inline u32 caller_uid(void)
-{
-	return bpf_get_current_task_btf()->cred->euid.val;
-}
 
 static __always_inline s64 call_info(struct tombola_call *call, struct run_queue *rq)
 {
@@ -41,27 +26,6 @@ static __always_inline s64 call_counter(struct tombola_call *call, struct run_qu
 		return -EINVAL;
 	call->out[0] = call->id == TOMBOLA_COUNT_CLAMPED ? rq->economy.clamped : counters[call->id & 15];
 	return 0;
-}
-
-/* May the caller do what only the owner, `uid`, may? A uid that belongs to another user (owner_of) owns nothing. */
-static __always_inline bool may_act_for(u32 uid)
-{
-	return (uid == caller_uid() && owner_of(uid) == uid) || may_nice();
-}
-
-/* The rule of kill(2): a process does not belong to a user for whom it only acts by its effective uid. */
-static __always_inline bool may_control(struct task_struct *p)
-{
-	const struct cred *cred = p->real_cred, *caller = bpf_get_current_task_btf()->cred;
-	u32 uid = cred->uid.val, saved = cred->suid.val;
-
-	return caller->euid.val == uid || caller->euid.val == saved || caller->uid.val == uid || caller->uid.val == saved ||
-	       may_nice();
-}
-
-static __always_inline u64 by_caller(void)
-{
-	return may_nice() ? 0 : BY_OWNER;
 }
 
 /* A client's tickets: 0 if it is frozen, although the economy keeps the former number. */
@@ -140,21 +104,6 @@ static __always_inline u32 process_by(struct task *t, struct tb_queue *q, u32 tg
 	return known ? *known : TB_NONE;
 }
 
-/* May the caller see a client? Only the owner and administrators may see what is in a currency. */
-static __noinline bool is_visible(struct tb_queue *q, u32 i)
-{
-	if (may_nice())
-		return true;
-	tb_loop(TB_DEPTH) {
-		if (!i)
-			break;
-		if (tb_at(q, i)->kind == TB_KIND_CURRENCY && state_of(i)->id != caller_uid())
-			break;
-		i = is_away(q, i) ? home_of(q, i) : tb_at(q, i)->parent;
-	}
-	return !i;
-}
-
 static __always_inline s64 get_of_process(struct tombola_call *call, struct tb_queue *q, u32 client)
 {
 	struct client_state *state = state_of(client);
@@ -173,20 +122,15 @@ static __always_inline s64 get_of_process(struct tombola_call *call, struct tb_q
 	return 0;
 }
 
-/* TB_NONE also for another user's currency: the caller does not even learn that it exists. One without a name is being made. */
-static __always_inline u32 own_currency(struct tb_queue *q, u64 number)
+/*
+ * The number of the currency into which a call moves a client: `number`, or the one of the client's user if that is 0. 0: the
+ * caller may not use it. The step that follows compares the number under the lock, so it must not be read from the slot here.
+ */
+static __always_inline u64 destination(struct tb_queue *q, u64 number, u32 client)
 {
-	u32 client = client_of(q, number);
-
-	if (tb_at(q, client)->kind != TB_KIND_CURRENCY || !state_of(client)->name[0])
-		return TB_NONE;
-	return may_act_for(state_of(client)->id) ? client : TB_NONE;
-}
-
-/* The currency into which a call moves a client; 0 means the own currency of the client's user. */
-static __always_inline u32 destination(struct tb_queue *q, u64 number, u32 client)
-{
-	return number ? own_currency(q, number) : state_of(client)->user;
+	if (number)
+		return own_currency(q, number) ? number : 0;
+	return number_of(state_of(client)->user);
 }
 
 /* Tickets of base as a share of one CPU, of which TOMBOLA_SHARE_ONE is the whole. */
@@ -224,9 +168,9 @@ static __always_inline s64 call_reserve(struct tombola_call *call, struct tb_que
 
 static __always_inline s64 move_process(struct tombola_call *call, struct tb_queue *q, u32 client, u64 number)
 {
-	u32 to = destination(q, call->currency, client);
+	u64 to = destination(q, call->currency, client);
 
-	return to ? move_running(number, number_of(to), by_caller()) : -ENOENT;
+	return to ? move_running(number, to, by_caller()) : -ENOENT;
 }
 
 static __always_inline s64 call_process(struct tombola_call *call, struct run_queue *rq, struct task_struct *p)
@@ -268,24 +212,29 @@ static __noinline bool is_name(const struct currency_name *of)
 	return ended && of->name[0];
 }
 
+/* Is it still there, and not about to be removed? */
+static __always_inline bool usable(struct tb_queue *q, u64 number)
+{
+	return client_of(q, number) && !state_of((u32)number)->closed;
+}
+
 /* The name's first letter is written last: it makes the currency usable. */
 static __always_inline s64 make_currency(struct tombola_call *call, struct tb_queue *q, const struct currency_name *key)
 {
-	u64 user = user_of(call->id), made;
-	u32 inside;
+	u64 user = user_of(call->id), inside, made;
 
 	if (!user)
 		return -ENOSPC;
-	inside = call->currency ? own_currency(q, call->currency) : (u32)user;
+	inside = call->currency ? destination(q, call->currency, TB_NONE) : user;
 	if (!inside)
 		return -ENOENT;
-	if (state_of(inside)->id != call->id)
+	if (state_of((u32)inside)->id != call->id)
 		return -EXDEV;
-	if (look_nested(inside) >= TB_NESTED_MAX)
+	if (look_nested((u32)inside) >= TB_NESTED_MAX)
 		return -E2BIG;
-	made = step_make(number_of(inside), (u32)call->value, (u32)user);
+	made = step_make(inside, (u32)call->value, (u32)user);
 	if (!made)
-		return -ENOSPC;
+		return usable(q, inside) ? -ENOSPC : call->currency ? -ENOENT : -EAGAIN;
 	if (bpf_map_update_elem(&currencies, key, &made, BPF_NOEXIST)) {
 		step_retire(made);
 		return -EEXIST;
@@ -322,9 +271,11 @@ static __always_inline s64 retire_currency(struct tb_queue *q, u32 client, u64 n
 
 static __always_inline s64 move_currency(struct tombola_call *call, struct tb_queue *q, u32 client)
 {
-	u32 seen = *(volatile u32 *)&structure, to = destination(q, call->value, client);
+	u32 seen = *(volatile u32 *)&structure;
+	u64 number = destination(q, call->value, client);
+	u32 to = (u32)number;
 
-	if (!to)
+	if (!number)
 		return -ENOENT;
 	if (state_of(to)->id != state_of(client)->id)
 		return -EXDEV;
@@ -332,7 +283,7 @@ static __always_inline s64 move_currency(struct tombola_call *call, struct tb_qu
 		return -ELOOP;
 	if (look_nested(to) + look_for_height(TB_FROZEN, client) > TB_NESTED_MAX)
 		return -E2BIG;
-	return move_running(call->currency, number_of(to), seen | by_caller());
+	return move_running(call->currency, number, seen | by_caller());
 }
 
 static __always_inline s64 find_currency(struct tombola_call *call, struct tb_queue *q, const struct currency_name *key)
@@ -495,73 +446,4 @@ int tombola_call(struct tombola_call *call)
 	if (p)
 		bpf_task_release(p);
 	return (int)ret;
-}
-
-/* How many clients one call looks at: no other thread has the CPU meanwhile, and the caller may not be allowed to see many. */
-#define TREE_LOOKS 1024
-
-/* The first client in use from i on, and before `end`, that the caller may see; or TB_NONE, which counts as free. */
-static __noinline u32 used_from(struct tb_queue *q, u32 i, u32 end)
-{
-	tb_loop(TREE_LOOKS) {
-		if (i >= end || (tb_at(q, i)->kind != TB_KIND_FREE && is_visible(q, i)))
-			break;
-		i++;
-	}
-	return i < end ? i : TB_NONE;
-}
-
-static __always_inline void describe(struct tombola_node *node, struct tb_queue *q, u32 i)
-{
-	struct tb_client *c = tb_at(q, i);
-	struct client_state *state = state_of(i);
-
-	node->index = i;
-	node->parent = c->parent;
-	node->kind = c->kind;
-	node->id = state->id;
-	node->tickets = c->tickets;
-	node->active = c->state & TB_ACTIVE;
-	node->clients = c->active;
-	node->tgid = state->tgid;
-	node->uid = c->kind == TB_KIND_USER ? state->id : state_of(state->user)->id;
-	node->limit = state->limit;
-	node->used_ns = c->used_ns;
-	node->wins = state->wins;
-	node->weight = tb_active_tickets(c);
-	node->number = number_of(i);
-	/* Word by word: kernels before 7 take constant offsets only. */
-	for (u32 k = 0; k < TOMBOLA_NAME / sizeof(u64); k++)
-		((u64 *)node->name)[k] = ((u64 *)state->name)[k] & (0 - (u64)(c->kind == TB_KIND_CURRENCY));
-}
-
-/*
- * Nodes from tree->from on, as many as fit, or fewer. Without the lock: each field is whole, but fields may be of different
- * moments. The loop is unrolled because kernels before 7 let a program write to its context at constant offsets only.
- */
-SEC("syscall")
-int tombola_tree(struct tombola_tree *tree)
-{
-	struct run_queue *rq = queue_of(0);
-	u32 i, end, n = 0;
-
-	if (!rq || !running)
-		return -ENODEV;
-	end = (tree->from | (TREE_LOOKS - 1)) + 1;
-	if (end > rq->economy.fresh)
-		end = rq->economy.fresh;
-	i = used_from(&rq->economy, tree->from, end);
-#pragma clang loop unroll(full)
-	for (u32 k = 0; k < TOMBOLA_TREE_NODES; k++) {
-		if (i) {
-			describe(&tree->node[k], &rq->economy, i);
-			n = k + 1;
-			i = used_from(&rq->economy, i + 1, end);
-		}
-	}
-	tree->count = n;
-	if (!i && end < rq->economy.fresh)
-		i = end;
-	tree->from = i;
-	return 0;
 }

@@ -2,8 +2,11 @@
 /*
  * Currencies that users make, and reservations.
  *
- *   make     a client of the user's own currency, or of one in it        retire   its clients move to the one around it
- *   fund     more or fewer tickets: inflation and deflation              move     a process, or a currency with all in it
+ *   make      a client of the user's own currency, or of one in it
+ *   fund      more or fewer tickets: inflation and deflation; 0 freezes it
+ *   move      a process, or a currency with all that is in it, goes into another currency
+ *   retire    its clients move to the currency around it, processes of other users to those users' own currencies (way_out)
+ *   reserve   a process or a currency becomes the client of a reservation
  */
 #pragma once
 #include "users.h"
@@ -71,7 +74,7 @@ __noinline u32 look_how_deep(u32 client, u32 outer)
 	return look_nested(client) + 1 - look_nested(outer);
 }
 
-/* The deepest of those from i on; 1 if there is none in it. (The verifier walks each round of a loop from a constant i.) */
+/* The largest look_how_deep of the slots from i up; at least 1. (The verifier walks each round of a loop from a constant i.) */
 __noinline u32 look_for_height(u32 i, u32 outer)
 {
 	struct run_queue *rq = queue_of(0);
@@ -90,7 +93,10 @@ __noinline u32 look_for_height(u32 i, u32 outer)
 	return height;
 }
 
-/* Move all clients from i on out of the currency `from` that are in it or at home in it. A negative error: some may not move. */
+/*
+ * Move the clients that are in the currency `from`, or at home in it, out of it; of the slots from i up. A negative error: one or
+ * more have not moved.
+ */
 __noinline int reparent_children(u32 i, u64 from, u64 by)
 {
 	struct run_queue *rq = queue_of(0);

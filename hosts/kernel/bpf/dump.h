@@ -5,8 +5,9 @@
  *
  * Nothing here takes a lock. The kernel makes the dump with interrupts off and, but for the queues, under a lock of its own that
  * our steps are also called under; the CPU may have been interrupted in the middle of a step. So the accounts may change while
- * they are read: each number was true, two numbers may be of different moments. Indices are masked and walks are bounded, so a
- * walk through a changing tree ends, too, and at worst shows the currencies of another client.
+ * they are read: each number was true, two numbers may be of different moments. Indices are masked, and the kernel ends a loop
+ * after very many rounds (can_loop). So a walk through a changing tree ends, too; at worst it shows the currencies of another
+ * client.
  */
 #pragma once
 #include "state.h"

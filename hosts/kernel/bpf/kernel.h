@@ -7,7 +7,7 @@
  */
 #pragma once
 
-/* For the core: can_loop (below) bounds its loops, and its larger functions are not inlined but verified at each call. */
+/* For the core: can_loop (below) bounds its loops, not n; its larger functions are not inlined but verified at each call. */
 #define TB_FN static __attribute__((noinline, unused))
 #define tb_loop(n) while (can_loop)
 #include <tombola/types.h>
@@ -229,6 +229,7 @@ s32 scx_bpf_select_cpu_dfl(struct task_struct *p, s32 prev_cpu, u64 wake_flags, 
 s32 scx_bpf_pick_idle_cpu(const cpumask_t *cpus_allowed, u64 flags) __ksym;
 void scx_bpf_kick_cpu(s32 cpu, u64 flags) __ksym;
 s32 scx_bpf_dsq_nr_queued(u64 dsq_id) __ksym;
+void scx_bpf_dispatch_cancel(void) __ksym;
 s32 scx_bpf_task_cpu(const struct task_struct *p) __ksym;
 bool bpf_cpumask_test_cpu(u32 cpu, const struct cpumask *cpumask) __ksym;
 struct task_struct *bpf_task_from_pid(s32 pid) __ksym;
@@ -292,7 +293,11 @@ static __always_inline s32 select_cpu(struct task_struct *p, s32 prev_cpu, u64 w
 	return *idle ? cpu : prev_cpu;
 }
 
-/* Are we called by the current task, or by a softirq on its way, rather than by a device's interrupt? If unknown, no. */
+/*
+ * Are we called outside hard interrupts? Only their bits of the preempt count are tested. So it is true in the current task's own
+ * context, and in each softirq: one that works for the current task (loopback packets), and one that does not (a network device's
+ * NAPI, the timer wheel). If unknown, it is false.
+ */
 static __always_inline bool in_task(void)
 {
 	struct task_struct *p = bpf_get_current_task_btf();

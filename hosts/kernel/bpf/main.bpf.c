@@ -11,10 +11,13 @@
  *   │    └─────────────────────── slice over, still runnable ────────────────────────┤
  *   └────────────────────────────────────────────────────────────────────────────────┘
  *
- * Some threads run without having been picked: kernel threads, which are inserted at once and before all others; a waking thread
- * for which the kernel finds an idle CPU; a waking thread that would be drawn next (is_next); and, on a machine of one CPU, a
- * thread that a real-time class has preempted and that the kernel puts back itself. All but kernel threads are charged like
- * picked threads (running, stopping).
+ * Some threads run without having been picked. All but kernel threads are charged like picked threads (running, stopping):
+ *
+ *   - kernel threads, which are inserted at once, and before all others when they wake up
+ *   - a waking thread for which the kernel finds an idle CPU, and one that would be drawn next (is_next)
+ *   - on a machine of one CPU, a thread that a real-time class has preempted and that the kernel puts back itself
+ *   - an exiting thread (SCX_OPS_ENQ_EXITING is not set), and a thread on a CPU that goes offline: the kernel inserts them itself
+ *   - a running thread whose affinity, nice value or class changes: the kernel dequeues it and puts it back on its CPU
  *
  * Between the pick, under the lock, and the insertion, without it, the kernel may dequeue the thread (its affinity or class
  * changes, or it exits). The kernel then drops the insertion; when it enqueues the thread again, the thread waits again.
@@ -23,8 +26,10 @@
 #include "steps.h"
 #include "settle.h"
 #include "slice.h"
+#include "frozen.h"
 #include "tasks.h"
 #include "calls.h"
+#include "tree.h"
 #include "dump.h"
 
 char _license[] SEC("license") = "GPL";
@@ -56,7 +61,7 @@ s32 BPF_STRUCT_OPS(tombola_select_cpu, struct task_struct *p, s32 prev_cpu, u64 
 	return here;
 }
 
-/* A thread that would be drawn when this CPU is free goes to its local DSQ. */
+/* A woken thread that would be drawn next on its CPU (is_next) goes into the local DSQ of that CPU. */
 static __always_inline void insert_next(struct task_struct *p, struct task *t, u64 enq_flags)
 {
 	struct run_queue *rq = queue_of(t->queue);
@@ -79,7 +84,7 @@ void BPF_STRUCT_OPS(tombola_enqueue, struct task_struct *p, u64 enq_flags)
 	struct cpu *c = cpu_of(cpu);
 
 	if (!t->client) {
-		/* Kernel threads do not wait; one that burns CPU time takes turns with others at the ends of its slices. */
+		/* Kernel threads do not wait. One that burns CPU time alternates with drawn threads, slice by slice. */
 		scx_bpf_dsq_insert(p, TB_DSQ_LOCAL, tombola_config.rules.quantum_ns,
 			   enq_flags | (enq_flags & SCX_ENQ_WAKEUP ? SCX_ENQ_PREEMPT : 0));
 		return;
@@ -156,18 +161,20 @@ static __always_inline void dispatch_task(u32 leaf, s32 cpu, u64 slice_ns, u64 i
 	 * The thread may not run on this CPU, or not yet: while `from` is still switching away from it, each BPF program that
 	 * runs there disables its migration for that long. The kernel ejects a scheduler that inserts a thread into the local
 	 * DSQ of a CPU where it may not run; while its affinity changes, that may be its own CPU. In the global DSQ, which each
-	 * CPU checks when its local one is empty, the thread waits for a CPU that may run it. Only a CPU that goes offline takes
-	 * nothing from there, and waits until its threads have left. The kernel calls dispatch again if this CPU found nothing.
+	 * CPU checks when its local one is empty, the thread waits for a CPU that may run it. A CPU that goes offline takes
+	 * nothing from the global DSQ, and waits until its threads have left; these go into its local DSQ. The kernel calls
+	 * dispatch again if this CPU found nothing.
 	 */
+	scx_bpf_dsq_insert(p, TB_DSQ_LOCAL, slice_ns, 0);
+	/* Not before: if its affinity changes from here on, the kernel drops the insertion. */
 	if (!bpf_cpumask_test_cpu((u32)cpu, p->cpus_ptr) || (from != cpu && (p->on_cpu || is_bound(p)))) {
 		count(TOMBOLA_COUNT_MISPLACED);
+		scx_bpf_dispatch_cancel();
 		scx_bpf_dsq_insert(p, going ? TB_DSQ_LOCAL_ON(from) : TB_DSQ_GLOBAL, slice_ns, 0);
 		scx_bpf_kick_cpu(from, 0);
-	} else {
-		scx_bpf_dsq_insert(p, TB_DSQ_LOCAL, slice_ns, 0);
+	} else if (going) {
 		/* A CPU that goes offline checks whether it is empty only when it schedules: make it do so. */
-		if (going)
-			scx_bpf_kick_cpu(from, 0);
+		scx_bpf_kick_cpu(from, 0);
 	}
 	bpf_task_release(p);
 }
@@ -217,7 +224,7 @@ void BPF_STRUCT_OPS(tombola_dispatch, s32 cpu, struct task_struct *prev)
 	else if (drawn & DRAW_OVERDUE)
 		slice_ns = SLICE_OVERDUE_NS;
 	else
-		slice_ns = slice_for(&rq->economy, winner, waiting);
+		slice_ns = cpu_of(cpu)->hurry ? SLICE_MIN_NS : slice_for(&rq->economy, winner, waiting);
 	settle_bill(0, winner, precharge_ns(slice_ns));
 	if (lone_slices && waiting && held && slice_is_over(cpu_of(cpu), now))
 		slices_share(now);
@@ -242,7 +249,7 @@ bool BPF_STRUCT_OPS(tombola_yield, struct task_struct *from, struct task_struct 
 	return false;
 }
 
-/* Does a thread run that the kernel put back itself, before c->next? That one may have left the local DSQ. */
+/* Does a thread that the kernel put back itself run before c->next? If the local DSQ is empty, c->next has left it meanwhile. */
 static __always_inline bool is_before_next(struct cpu *c, u32 leaf)
 {
 	return c->next && c->next != leaf && scx_bpf_dsq_nr_queued(TB_DSQ_LOCAL) > 0;
@@ -264,7 +271,10 @@ void BPF_STRUCT_OPS(tombola_running, struct task_struct *p)
 	}
 	state = tb_at(&rq->economy, t->client)->state;
 	if ((state & (TB_ACTIVE | TB_QUEUED)) != TB_ACTIVE) {
-		/* It was not drawn: an idle CPU took it at once, or a real-time task had interrupted it. */
+		/*
+		 * It was not drawn: an idle CPU took it when it woke up; it woke up while exiting, or on a CPU that goes offline;
+		 * or it was running when its affinity, nice value or class changed.
+		 */
 		count(TOMBOLA_COUNT_RAN_UNPICKED);
 		step_join(t->queue, t->client, mask_of(p));
 	}
@@ -395,7 +405,6 @@ void BPF_STRUCT_OPS(tombola_cpu_offline, s32 cpu)
 s32 BPF_STRUCT_OPS_SLEEPABLE(tombola_init)
 {
 	struct run_queue *rq = queue_of(0);
-
 	int ret;
 
 	if (!rq)

@@ -122,12 +122,17 @@ enum {
 /* The owner asks for it, not an administrator. */
 #define BY_OWNER (1ull << 33)
 
-/* A client's home, or the currency around that if it is closed. */
+/*
+ * A client's home. If that is closed: the currency around it, or for a process in another user's currency its own user's, since
+ * otherwise it would have the other user's CPU time.
+ */
 static __noinline u32 way_out(struct tb_queue *q, u32 client)
 {
-	u32 home = home_of(q, client);
+	u32 home = home_of(q, client), user = state_of(client)->user;
 
-	return state_of(home)->closed ? home_of(q, home) : home;
+	if (!state_of(home)->closed)
+		return home;
+	return state_of(home)->user == user ? home_of(q, home) : user;
 }
 
 static __noinline u32 place_of(struct tb_queue *q, u32 client, u64 to)

@@ -9,8 +9,8 @@
 #include "steps.h"
 
 /*
- * What a pick charges in advance: nothing on one CPU, since no other CPU picks at the same time. The slice of a lone thread is
- * longer than a quantum, but will be cut when another thread waits.
+ * What a leaf that gets a CPU is charged in advance, in a step after the draw: nothing on one CPU, since no other CPU picks at
+ * the same time. The slice of a lone thread is longer than a quantum, but will be cut when another thread waits.
  */
 static __always_inline u64 precharge_ns(u64 slice_ns)
 {

@@ -7,11 +7,13 @@
  * slice's end, it preempts and rearms for one quantum. When it fires early, because the slice has changed meanwhile, it rearms
  * for the rest. Only a slice that must end before the timer would fire sets it anew.
  *
- * A CPU writes its cpu.end_ns and cpu.leaf without the lock; wake-ups on other CPUs write end_ns under it. The timer reads both
- * without it. A stale end_ns ends a slice too early or leaves it to the tick; what was used is charged either way.
+ * A CPU writes its own struct cpu without the lock, except for the fields of slices out of turn, which a draw writes under it.
+ * Other CPUs write under the lock: a wake-up end_ns, next, beaten and doubtful; step_settle_running since_ns. The timer reads
+ * end_ns and leaf without it. A stale end_ns ends a slice too early or leaves it to the tick; what was used is charged either
+ * way.
  */
 #pragma once
-#include "users.h"
+#include "state.h"
 
 struct slice_timer {
 	struct bpf_timer timer;
@@ -126,45 +128,6 @@ static __always_inline void slice_timer_wind(s32 cpu, struct cpu *c, u64 now)
 	c->timer_ns = now + left_ns;
 	c->armed = 1;
 	bpf_timer_start(&timer->timer, left_ns, BPF_F_TIMER_CPU_PIN);
-}
-
-/*
- * A frozen thread gets the shortest slice each config.patience_ns. Otherwise the kernel's watchdog would call it a stall, and a
- * lock of the kernel's that it holds would never be released. An idle CPU does not call dispatch, so the timer kicks it. The
- * timer always runs: if a freeze started it, a user that freezes again and again would keep it from ever firing. It also removes
- * users without clients.
- */
-static int frozen_timer_fired(void *map, u32 *key, struct slice_timer *value)
-{
-	struct run_queue *rq = queue_of(0);
-
-	bpf_timer_start(&value->timer, tombola_config.patience_ns / 5, 0);
-	if (users_left) {
-		users_left = 0;
-		purge_users(TB_FROZEN);
-	}
-	if (rq && tb_at(&rq->economy, TB_FROZEN)->active)
-		kick_idle();
-	return 0;
-}
-
-struct {
-	__uint(type, BPF_MAP_TYPE_ARRAY);
-	__uint(max_entries, 1);
-	__type(key, u32);
-	__type(value, struct slice_timer);
-} frozen_timer SEC(".maps");
-
-static __always_inline int frozen_timer_init(void)
-{
-	u32 key = 0;
-	struct slice_timer *timer = bpf_map_lookup_elem(&frozen_timer, &key);
-
-	if (!timer)
-		return -EINVAL;
-	bpf_timer_init(&timer->timer, &frozen_timer, CLOCK_MONOTONIC);
-	bpf_timer_set_callback(&timer->timer, frozen_timer_fired);
-	return (int)bpf_timer_start(&timer->timer, tombola_config.patience_ns / 5, 0);
 }
 
 static __always_inline int slice_timers_init(void)

@@ -3,14 +3,14 @@
  * The scheduler's state, and the lock that protects it.
  *
  *   run_queue      the economy (core/include/tombola/economy.h): passes, orders, waiting clients. Always under its own lock.
- *   client_state   what this host adds to a client of the economy; same index. Written under the same lock, except for fields
- *                  that only the CPU writes that has the leaf (precharge_ns, border_ns, frozen_ns, id), counts (wins, left) and
- *                  a currency's name, whose first letter is written last. Read without it where one number is wanted.
+ *   client_state   what this host adds to a client of the economy; same index. Written under the same lock, except for a leaf's
+ *                  border_ns, frozen_ns and id, which its thread's operations write; counts (wins, left); and a currency's name,
+ *                  whose first letter is written last. Read without the lock where one number is wanted.
  *   task           a thread's own accounts; by its leaf. Written by its own operations, which the kernel serializes.
- *   cpu            what runs on a CPU, and its slice timer. Mostly written by that CPU; see slice.h for the races.
+ *   cpu            what runs on a CPU, and its slice timer. Written by that CPU, and some fields by others; see slice.h.
  *
- * There is one run queue (NR_QUEUES). Code that is not about one task uses queue_of(0). A task records its queue, and its
- * accounts are kept there, whatever the CPU on which the task is seen.
+ * There is one run queue, 0 (NR_QUEUES). A task records its queue, and what it runs is charged there (task.queue), whatever the
+ * CPU on which the task is seen. Draws, moves, users, currencies and the private system calls use queue_of(0).
  */
 #pragma once
 #include "kernel.h"
@@ -29,16 +29,19 @@
 /* The slice of a thread while no other waits. */
 #define SLICE_ALONE_NS 20000000ull
 /*
- * Slices out of turn. The first is for a thread that has waited longer than config.patience_ns, frozen or not: with the switches
+ * Slices out of turn. The first is for a thread that has waited longer than patience_ns, frozen or not: with the switches
  * to it and away again less than 1 ms in 40 s. The second is for a thread that is frozen in a system call.
  */
 #define SLICE_OVERDUE_NS 20000ull
 #define SLICE_URGENT_NS 250000ull
-/* Such slices, with the switches to them, take one part in so many of a CPU that others want. */
-#define OVERDUE_PART 100
-#define URGENT_PART 30
-/* The same once the oldest has waited for 4 x config.patience_ns; the kernel's watchdog waits for 6 x config.patience_ns. */
-#define LATE_PART 5
+/* After a slice out of turn, a CPU that others want is theirs for so many times as long as that slice took. */
+#define OVERDUE_PAUSE 100
+#define URGENT_PAUSE 30
+/*
+ * The same for both once the overdue leaf has waited for 4 x tombola_config.patience_ns. From 5 x patience_ns on, the pauses, and
+ * all slices that are not out of turn, are SLICE_MIN_NS. The kernel's watchdog waits for 6 x patience_ns.
+ */
+#define LATE_PAUSE 5
 /* Clients frozen in system calls that get such slices: in all, of one user, and for how much CPU time of a thread. */
 #define NR_URGENT 512
 #define NR_URGENT_OF_USER 32
@@ -53,7 +56,7 @@
 /* Set before load, constant afterwards. */
 const volatile struct {
 	struct tb_rules rules;
-	u64 patience_ns;
+	u64 patience_ns; /* a leaf that has waited for longer is overdue; frozen_timer fires five times as often */
 	u32 nr_cpus;     /* possible ones */
 	u32 online_cpus; /* for shares of one CPU */
 	u32 tick_slices; /* let slices end at the tick, without timers */
@@ -78,9 +81,9 @@ struct run_queue {
 	struct bpf_spin_lock lock;
 	/* Of the step that has the lock. Not local variables: the verifier would walk what follows once for each value. */
 	volatile u32 verdict;
-	volatile u64 meeting; /* where its thread and the running one meet (tb_meet) */
+	volatile u64 meeting; /* of a wait: where its leaf and the running one meet (tb_meet); 0: none runs */
 	volatile u32 into;    /* of a move: the currency that it leads into */
-	volatile u64 drawn;   /* of a draw: the winner */
+	volatile u64 drawn;   /* of a draw: the winner, and the DRAW_ bits */
 	/* Clients of the frozen root that may hold a lock of the kernel's: from urgent_first to before urgent_last. */
 	struct urgent {
 		u64 number;
@@ -99,7 +102,7 @@ struct {
 } queues SEC(".maps");
 
 struct client_state {
-	u64 precharge_ns; /* what the pick of a running leaf charged in advance */
+	u64 precharge_ns; /* what a leaf was charged in advance for its run */
 	u64 uncounted_ns; /* charged for its run before the kernel had counted it (step_settle_running) */
 	u64 wins;
 	union {
@@ -115,8 +118,8 @@ struct client_state {
 	u32 urgent;  /* of a user: entries of run_queue.urgent */
 	u32 child;   /* client of the thread that it forked last, */
 	u32 child_tid; /* and that thread's tid */
-	u64 border_ns; /* of a frozen leaf: its exec_ns if it was interrupted in user mode, holding no lock of the kernel's */
-	u64 frozen_ns; /* of a leaf: CPU time used since it was frozen */
+	u64 border_ns; /* of a frozen leaf: its exec_ns when last interrupted in user mode; equal: it has not run since */
+	u64 frozen_ns; /* of a leaf: CPU time used since it was frozen, and by its forker before the fork */
 	u64 home;    /* of a client of the frozen root or of a reservation: number of the currency that it comes from */
 	u16 limit;   /* the most tickets that its owner may give it, set by an administrator; or TOMBOLA_NO_LIMIT */
 	u8 frozen;   /* it was given no tickets, and belongs into the frozen root */
@@ -204,11 +207,12 @@ struct cpu {
 	u64 turn_end_ns; /* when the last of these ended, */
 	u64 turn_took_ns; /* how long it took, */
 	u32 urgent;     /* and whether its leaf was an urgent one */
+	u32 hurry;      /* a leaf has waited for so long that all slices in turn are the shortest */
 } __attribute__((aligned(64)));
 
 struct cpu cpus[NR_CPUS];
 u32 nr_subordinates; /* ranges in `subordinates`; written by the daemon */
-u32 users_left; /* some user may have no clients any more (purge_users) */
+u32 users_left; /* a user may have no clients any more: purge_users is to look. The timer for frozen threads clears it */
 u32 lone_slices; /* some CPU may have the long slice of a lone thread */
 u64 counters[TOMBOLA_COUNTERS];
 u64 nr_processes; /* entries of `processes` */
@@ -219,7 +223,7 @@ u32 root_share = TOMBOLA_ROOT_DEFAULT;
 u32 reserved; /* tickets of all reservations. Under the lock */
 u32 nr_currencies; /* made by users. Under the lock */
 u32 base_changed; /* since the daemon last looked, users were added or have other base tickets; the daemon clears it */
-u32 structure; /* changes when a currency is made, moved, closed or retired. Under the lock */
+u32 structure; /* changes when a currency is made, moved, closed, opened again or retired. Under the lock */
 u32 running; /* 1 between ops.init and ops.exit */
 u32 trace_on SEC(".data.trace"); /* in a map of its own, which `tombola trace` opens and writes */
 

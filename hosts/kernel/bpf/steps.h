@@ -11,6 +11,7 @@
  */
 #pragma once
 #include "state.h"
+#include "turns.h"
 
 /* Is a client away from its home, in the frozen root or in a reservation? */
 static __always_inline bool is_away(struct tb_queue *q, u32 client)
@@ -34,26 +35,31 @@ static __noinline u32 home_of(struct tb_queue *q, u32 client)
 	return kind == TB_KIND_USER || kind == TB_KIND_CURRENCY ? home : state_of(client)->user;
 }
 
-/* The home of the frozen client that a leaf is or is in. TB_NONE: there is none, or a user is frozen and no currency pays. */
+/*
+ * The home of the frozen client that a leaf is or is in; if a currency around that home is frozen, too, the home of that one.
+ * TB_NONE: no client is frozen, or a user is and no currency pays.
+ */
 static __noinline u32 pays_for(struct tb_queue *q, u32 leaf)
 {
-	tb_loop(TB_DEPTH) {
+	u32 payer = TB_NONE;
+
+	tb_loop(2 * TB_DEPTH) {
 		u32 parent = tb_at(q, leaf)->parent;
 
-		if (!parent || parent == TB_FROZEN)
+		if (!parent || tb_at(q, leaf)->kind == TB_KIND_USER)
 			break;
+		if (parent == TB_FROZEN)
+			parent = payer = home_of(q, leaf);
 		leaf = parent;
 	}
-	if (tb_at(q, leaf)->parent != TB_FROZEN || tb_at(q, leaf)->kind == TB_KIND_USER)
-		return TB_NONE;
-	return home_of(q, leaf);
+	return tb_at(q, leaf)->parent == TB_FROZEN ? TB_NONE : payer;
 }
 
 /*
- * Under the lock: charge a leaf and its currencies for the time that it used, undo what its pick had charged in advance, and
- * charge its next run in advance. Only the CPU that has the leaf uses these fields of task and client_state: the leaf runs there,
- * or that CPU has just withdrawn it. Time that was charged before it was counted (step_settle_running) is deducted. What a frozen
- * leaf uses is also charged to the currency that it comes from.
+ * Under the lock: charge a leaf and its currencies for the time that it used, undo what it had been charged in advance, and
+ * charge its next run in advance. One CPU at a time does so for a leaf: the leaf runs there, that CPU has just withdrawn it, or
+ * its thread leaves. Time that was charged before it was counted is deducted (uncounted_ns, which any CPU may add to:
+ * step_settle_running). What a frozen leaf uses is also charged to the currency that it comes from.
  */
 static __always_inline void charge(struct tb_queue *q, u32 leaf, u64 next_ns, u32 seed)
 {
@@ -105,100 +111,10 @@ static __always_inline void settle_bill(u32 queue, u32 leaf, u64 next_ns)
 		step_settle(queue, leaf, next_ns);
 }
 
-/* A draw out of turn: the leaf has waited too long, or is frozen in a system call. */
-#define DRAW_OVERDUE (1ull << 32)
-#define DRAW_URGENT (1ull << 33)
-
-/* A frozen thread that was interrupted in user mode holds no lock of the kernel's. One that never is gets URGENT_MOST_NS. */
-static __always_inline bool is_done(u32 leaf)
-{
-	struct client_state *state = state_of(leaf);
-
-	return (state->border_ns && state->border_ns == task_at(leaf)->exec_ns) || state->frozen_ns > URGENT_MOST_NS;
-}
-
 /*
- * A thread that is frozen in a system call may hold a lock that others need. It gets its slices sooner, until it is interrupted
- * in user mode. So do all threads that are frozen with a currency, since it is not known yet where they are. If there are too
- * many, the rest wait as long as any frozen thread.
- */
-static __always_inline void wait_urgently(struct run_queue *rq, u32 client)
-{
-	struct urgent *urgent = &rq->urgent[rq->urgent_last & (NR_URGENT - 1)];
-	u32 user = state_of(client)->user;
-
-	if (is_done(client) || rq->urgent_last - rq->urgent_first >= NR_URGENT || state_of(user)->urgent >= NR_URGENT_OF_USER)
-		return;
-	urgent->number = number_of(client);
-	urgent->user = user;
-	rq->urgent_last++;
-	state_of(user)->urgent++;
-}
-
-/* Of the leaves that wait in a client, or of the client itself if it is a leaf: the next one for a CPU of `mask`. */
-static __noinline u32 first_in(struct tb_queue *q, u32 client, u64 mask)
-{
-	tb_loop(TB_DEPTH) {
-		struct tb_client *c = tb_at(q, client);
-
-		if (!client || c->kind == TB_KIND_THREAD)
-			break;
-		client = tb_order_first(q, c, c->vnow + (1ull << 62), mask);
-	}
-	return tb_at(q, client)->state & TB_QUEUED && tb_at(q, client)->mask & mask ? client : TB_NONE;
-}
-
-/* The first urgent client's leaf for a CPU of `mask`. A currency goes back to the end, until its next leaf is done. */
-static __noinline u32 next_urgent(struct run_queue *rq, u64 mask)
-{
-	struct urgent *first = &rq->urgent[rq->urgent_first & (NR_URGENT - 1)];
-	struct tb_queue *q = &rq->economy;
-	u32 client = client_of(q, first->number), leaf;
-
-	if (rq->urgent_first == rq->urgent_last)
-		return TB_NONE;
-	rq->urgent_first++;
-	state_of(first->user)->urgent--;
-	if (!tb_frozen(q, client))
-		return TB_NONE;
-	leaf = first_in(q, client, mask);
-	if (is_done(leaf))
-		return TB_NONE;
-	if (leaf != client && tb_at(q, client)->state & TB_QUEUED)
-		wait_urgently(rq, client);
-	return leaf;
-}
-
-/*
- * The leaf that gets the CPU out of turn. All such leaves together get a small part of a CPU that others want, however many of
- * them a user makes. The part is larger when it would become too late for the oldest.
- */
-static __noinline u64 out_of_turn(struct run_queue *rq, struct cpu *c, u64 now, u64 mask, bool wanted)
-{
-	struct tb_queue *q = &rq->economy;
-	u32 overdue = tb_overdue(q, now, tombola_config.patience_ns, mask), urgent = TB_NONE;
-	u64 part = c->urgent ? URGENT_PART : OVERDUE_PART;
-
-	if (overdue && (s64)(now - tb_at(q, overdue)->since - 4 * tombola_config.patience_ns) >= 0)
-		part = LATE_PART;
-	if (c->turn_ns) {
-		c->turn_took_ns = now - c->turn_ns;
-		c->turn_end_ns = now;
-		c->turn_ns = 0;
-	}
-	if (wanted && now - c->turn_end_ns < c->turn_took_ns * part)
-		return TB_NONE;
-	if (!overdue || !c->urgent)
-		urgent = next_urgent(rq, mask);
-	c->urgent = !!urgent;
-	if (urgent)
-		return urgent | DRAW_URGENT;
-	return overdue ? overdue | DRAW_OVERDUE : TB_NONE;
-}
-
-/*
- * The leaf that gets a CPU, among those that may run on `mask`. It is `held` (or TB_NONE), which has the CPU, is settled first
- * and could go on; or the best waiting leaf, which is then withdrawn. TB_NONE if none may run there.
+ * The leaf that gets a CPU, among those that may run on `mask`: `held`, which has the CPU and could go on, and is settled first
+ * (TB_NONE: there is none); or the best waiting leaf; or a leaf out of turn, with DRAW_OVERDUE or DRAW_URGENT in the upper half.
+ * A waiting leaf is then withdrawn. TB_NONE if none may run there.
  */
 __noinline u64 step_draw(u32 cpu, u32 held, u64 now, u64 mask)
 {
@@ -215,7 +131,11 @@ __noinline u64 step_draw(u32 cpu, u32 held, u64 now, u64 mask)
 	if (held && tb_frozen(&rq->economy, held))
 		held = TB_NONE;
 	best = tb_pick(&rq->economy, RULES, mask);
-	rq->drawn = out_of_turn(rq, c, now, mask, best || held);
+	rq->drawn = TB_NONE;
+	c->hurry = 0;
+	if (c->turn_ns || rq->urgent_first != rq->urgent_last ||
+	    tb_overdue(&rq->economy, now, tombola_config.patience_ns, mask))
+		rq->drawn = out_of_turn(rq, c, now, mask, best || held);
 	if (rq->drawn)
 		c->turn_ns = now;
 	else if (held && (!best || tb_keeps(&rq->economy, RULES, held, best)))
@@ -230,8 +150,8 @@ __noinline u64 step_draw(u32 cpu, u32 held, u64 now, u64 mask)
 }
 
 /*
- * With the number of the CPU on which a thread begins to wait: it woke up there; the thread that runs there woke it; and that
- * thread said that it is about to sleep.
+ * Flags beside the number of the CPU on which a thread becomes runnable. WOKEN: it woke up. WOKEN_HERE: that CPU woke it, outside
+ * hard interrupts (in_task), so the thread that runs there counts as its waker. WOKEN_SYNC: the waker is about to sleep.
  */
 #define WOKEN (1 << 28)
 #define WOKEN_HERE (1 << 29)
@@ -283,8 +203,9 @@ static __always_inline u32 is_best(struct tb_queue *q, u32 leaf, u64 mask, u64 n
 /*
  * A waker mostly sleeps soon. So a thread that would be drawn then goes to the local DSQ at once, and the kernel need not call
  * dispatch. If the waker waits again before that thread runs, or another waking thread preempts, the thread is compared with the
- * waiting ones when it begins (step_stays). One thread at a time. Where other CPUs may be free first, it must preempt, or its
- * waker must be about to sleep. Where the waker's slice cannot be cut but by preemption (tick_slices), it must preempt.
+ * waiting ones when it begins (step_stays). One thread at a time. With several CPUs another one may be free first, so only a
+ * thread that preempts goes there, or one whose waker is about to sleep. With tick_slices, only a thread that preempts goes
+ * there: the waker's slice cannot be shortened.
  */
 static __always_inline u32 is_next(struct tb_queue *q, u32 leaf, s32 cpu, u64 now, u32 verdict)
 {

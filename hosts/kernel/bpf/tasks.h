@@ -18,7 +18,7 @@ static __always_inline u32 uid_of(struct task_struct *p)
 	return cred ? cred->uid.val : 0;
 }
 
-/* An empty process that is to replace `leaf` in its currency (take_place). 0: no slot is left. */
+/* An empty process that is to replace `leaf` in its currency; a client of TB_FROZEN until take_place. 0: no slot is left. */
 __noinline u64 step_new_process(u32 leaf, u32 tgid)
 {
 	struct run_queue *rq = queue_of(0);
@@ -96,6 +96,7 @@ __noinline u32 step_new_thread(u32 forker, u32 process, u64 numbers, u64 ran_ns)
 		leaf = new_client(&rq->economy, TB_KIND_THREAD, parent, tickets, user, (u32)numbers, (u32)(numbers >> 32));
 	if (leaf) {
 		state = state_of(leaf);
+		state->frozen_ns = state_of(forker)->frozen_ns;
 		if (!process) {
 			state->home = forking->home;
 			state->limit = forking->limit;
@@ -257,17 +258,18 @@ static __always_inline void update_forker(struct task_struct *p, struct task *t)
 	settle_bill(t->queue, t->client, precharged);
 }
 
-/* A frozen thread is killed: it exits in its user's currency, or in root's if the user is frozen, as one of root's processes. */
+/* A frozen thread is killed: it exits in its user's currency, or if the user is frozen in root's, with the default tickets. */
 static __always_inline void thaw_to_die(struct task_struct *p, struct task *t)
 {
 	struct run_queue *rq = queue_of(t->queue);
 	struct signal_struct *signal = p->signal;
-	u32 process;
+	u32 process, tickets;
 
 	if (!rq || !t->client || !signal || !(signal->flags & SIGNAL_GROUP_EXIT) || !tb_frozen(&rq->economy, t->client))
 		return;
 	process = process_of(&rq->economy, t->client);
-	state_of(process)->frozen = 0;
+	tickets = tb_frozen(&rq->economy, state_of(process)->user) ? TB_TICKETS_DEFAULT : tb_at(&rq->economy, process)->tickets;
+	step_fund(number_of(process), tickets, SAME_LIMIT, 0);
 	step_move(number_of(process), TO_DIE, AT_ONCE);
 }
 

@@ -110,7 +110,7 @@ __noinline int step_close_user(u32 client)
 		return 0;
 	bpf_spin_lock(&rq->lock);
 	c = tb_at(&rq->economy, client);
-	idle = c->kind == TB_KIND_USER && !state->owned && !state->urgent && !c->clients && state->id &&
+	idle = c->kind == TB_KIND_USER && !state->closed && !state->owned && !state->urgent && !c->clients && state->id &&
 	       c->parent == TB_BEST_EFFORT && c->tickets == default_base && state->limit == TOMBOLA_NO_LIMIT;
 	closed = idle && state->empty;
 	state->empty = (u8)idle;
@@ -120,7 +120,7 @@ __noinline int step_close_user(u32 client)
 	return (int)closed;
 }
 
-/* Remove users, from client i on, that had no clients at the last look either. (For i see look_for_height.) */
+/* Of the slots from i up, remove users that have no clients, and had none at the last look. (For i see look_for_height.) */
 __noinline int purge_users(u32 i)
 {
 	struct run_queue *rq = queue_of(0);

@@ -7,9 +7,9 @@
  *	if (fd >= 0 && !tombola_set_tickets(fd, getpid(), 500))
  *		printf("%lld tickets\n", (long long)tombola_get_tickets(fd, getpid()));
  *
- * Every function returns 0 or more, or a negative errno (nothing was changed then); errno itself is left alone. A call takes
- * a few microseconds, needs no privilege to read, and may be made by several threads at once. tombola_abi.h says who may
- * set what.
+ * Every function returns 0 or more, or a negative errno; errno itself is left alone. A call that fails has mostly changed
+ * nothing, but a retirement may have moved some clients out. A call takes a few microseconds, needs no privilege to read, and may
+ * be made by several threads at once. tombola_abi.h says who may set what.
  *
  *   -ENOENT   Tombola is not running (tombola_open); no such currency, it was retired, or it is another user's
  *   -ENODEV   it has ended since tombola_open
@@ -18,7 +18,7 @@
  *   -ERANGE   a number out of its range
  *   -ENOSPC   every place for a user or a currency is taken
  *
- * What else currencies and reservations answer is said there. Currencies:
+ * The comment of each function about currencies and reservations lists its other errors. Currencies:
  *
  *	unsigned long long build;
  *
@@ -57,7 +57,7 @@ static inline int tombola_open_pin_(const char *path)
 	return tombola_bpf_(BPF_OBJ_GET, &attr);
 }
 
-/* The kernel copies the context in, and, changed, out again. */
+/* The kernel copies the context in, and out again after the program has changed it. */
 static inline int tombola_run_(int fd, void *context, unsigned int size)
 {
 	union bpf_attr attr;
@@ -98,8 +98,8 @@ static inline long long tombola_get_tickets(int fd, pid_t pid)
 
 /*
  * TOMBOLA_TICKETS_MIN to _MAX, 1 to 10000, or 0: it is frozen until it is given others, and ends a reservation of its own. For
- * the owner of the process, or with CAP_SYS_NICE: what that sets for somebody else's is the most that the owner may set from
- * then on (-EPERM). The first process cannot be frozen (-ERANGE).
+ * the owner of the process, or with CAP_SYS_NICE. The tickets that a caller with CAP_SYS_NICE sets for another user's process are
+ * the most that the owner may set from then on (-EPERM). The first process cannot be frozen (-ERANGE).
  */
 static inline int tombola_set_tickets(int fd, pid_t pid, unsigned int tickets)
 {
@@ -126,7 +126,7 @@ static inline int tombola_set_base_tickets(int fd, uid_t uid, unsigned int ticke
 	return ret < 0 ? (int)ret : 0;
 }
 
-/* Draws that a process has won since it began. */
+/* Slices that a process has begun, drawn or not, since it started. */
 static inline long long tombola_get_wins(int fd, pid_t pid)
 {
 	return tombola_call_(fd, TOMBOLA_GET_WINS, (unsigned int)pid, 0);
@@ -134,7 +134,7 @@ static inline long long tombola_get_wins(int fd, pid_t pid)
 
 /*
  * How often a process gave up the CPU with `sixths` sixths of its quantum left: 0 (all was used) to 6 (nothing was). Its
- * kind of work shows in it: who computes collects zeros, who waits for others collects sixes. -EINVAL above 6.
+ * kind of work shows in it: one that computes collects zeros, one that waits for others collects sixes. -EINVAL above 6.
  */
 static inline long long tombola_get_quantum_use(int fd, pid_t pid, unsigned int sixths)
 {
@@ -175,7 +175,8 @@ static inline int tombola_about_(int fd, enum tombola_op op, pid_t pid, unsigned
 
 /*
  * A currency of `owner`'s, by its name, in *currency: a number that is never another's. -EINVAL: no currency can be called that
- * (1 to 23 letters, digits, '_', '.' and '-', not first). -EPERM: another user's, whether there is one of that name or not.
+ * (1 to 23 letters, digits, '_', '.' and '-', but '-' not first). -EPERM: another user's, whether there is one of that name or
+ * not.
  */
 static inline int tombola_find_currency(int fd, uid_t owner, const char *name, unsigned long long *currency)
 {
@@ -197,9 +198,10 @@ static inline long long tombola_get_currency_tickets(int fd, uid_t owner, const 
 }
 
 /*
- * A currency with 1 to 10000 tickets in the currency `inside`, which is the same owner's; 0: directly in the owner's money. Its
- * number is then in *currency. For the owner, or with CAP_SYS_NICE. -EEXIST: there is one of that name. -EXDEV: `inside` is
- * another user's. -E2BIG: TOMBOLA_NESTED_MAX are inside one another already. -EINVAL, -EPERM as tombola_find_currency.
+ * A currency with 1 to 10000 tickets in the currency `inside`, which is the same owner's; 0: directly in the owner's own
+ * currency. Its number is then in *currency. For the owner, or with CAP_SYS_NICE. -EEXIST: there is one of that name. -EXDEV:
+ * `inside` is another user's. -E2BIG: TOMBOLA_NESTED_MAX are inside one another already. -EINVAL, -EPERM as
+ * tombola_find_currency.
  */
 static inline int tombola_make_currency(int fd, uid_t owner, const char *name, unsigned int tickets,
 					unsigned long long inside, unsigned long long *currency)
@@ -224,8 +226,8 @@ static inline int tombola_fund_currency(int fd, unsigned long long currency, uns
 }
 
 /*
- * Into the currency `inside`; 0: directly into the owner's money. For the owner, or with CAP_SYS_NICE. -EXDEV and -E2BIG as
- * tombola_make_currency. -ELOOP: it would be inside itself. -EAGAIN: others changed currencies meanwhile; call again.
+ * Into the currency `inside`; 0: directly into the owner's own currency. For the owner, or with CAP_SYS_NICE. -EXDEV and -E2BIG
+ * as tombola_make_currency. -ELOOP: it would be inside itself. -EAGAIN: others changed currencies meanwhile; call again.
  */
 static inline int tombola_move_currency(int fd, unsigned long long currency, unsigned long long inside)
 {
@@ -235,8 +237,9 @@ static inline int tombola_move_currency(int fd, unsigned long long currency, uns
 }
 
 /*
- * Ends a currency, and a reservation of its own; what is in it falls to the one around it. For the owner, or with CAP_SYS_NICE.
- * -EAGAIN: something came into it meanwhile; call again.
+ * Ends a currency, and a reservation of its own. Its clients move to the currency around it; another user's process moves to that
+ * user's own currency. For the owner, or with CAP_SYS_NICE. -EPERM also: a limit of an administrator's keeps a client inside.
+ * -EAGAIN: something came into it meanwhile; call again. After an error some clients may have moved out.
  */
 static inline int tombola_retire_currency(int fd, unsigned long long currency)
 {
@@ -246,8 +249,8 @@ static inline int tombola_retire_currency(int fd, unsigned long long currency)
 }
 
 /*
- * A process, with all that it forks from now on, into a currency. For who owns both, or with CAP_SYS_NICE, which may put
- * anybody's process into anybody's currency.
+ * A process, with all that it forks from now on, into a currency. For the owner of both; with CAP_SYS_NICE, any process into any
+ * currency.
  */
 static inline int tombola_enter(int fd, pid_t pid, unsigned long long currency)
 {
@@ -256,7 +259,7 @@ static inline int tombola_enter(int fd, pid_t pid, unsigned long long currency)
 	return currency ? tombola_about_(fd, TOMBOLA_MOVE_PROCESS, pid, currency, 0, &call) : -ENOENT;
 }
 
-/* Back into its user's own money. For its owner, or with CAP_SYS_NICE. */
+/* Back into its user's own currency. For its owner, or with CAP_SYS_NICE. */
 static inline int tombola_leave(int fd, pid_t pid)
 {
 	struct tombola_call call;

@@ -60,14 +60,14 @@
 #define TOMBOLA_QUANTUM_PARTS 7
 
 enum tombola_op {
-	TOMBOLA_INFO = 0,              /* out: struct tombola_info */
+	TOMBOLA_INFO = 0,              /* out[i]: i of enum tombola_info */
 	TOMBOLA_GET_TICKETS = 1,       /* id: pid; out[0]: tickets */
 	TOMBOLA_SET_TICKETS = 2,       /* id: pid; value: tickets, 0 freezes. Its owner, or CAP_SYS_NICE */
 	TOMBOLA_GET_BASE_TICKETS = 3,  /* id: uid; out[0]: base tickets */
 	TOMBOLA_SET_BASE_TICKETS = 4,  /* id: uid; value: base tickets, 0 freezes. Own ones to the default, else CAP_SYS_NICE */
-	TOMBOLA_GET_WINS = 5,          /* id: pid; out[0]: draws won */
+	TOMBOLA_GET_WINS = 5,          /* id: pid; out[0]: slices begun, drawn or not */
 	TOMBOLA_GET_QUANTUM_USE = 6,   /* id: pid; out[i]: how often i sixths of the quantum were left, i = 0..6 */
-	TOMBOLA_GET_COUNTER = 7,       /* id: index into tombola_counters; out[0]: its value */
+	TOMBOLA_GET_COUNTER = 7,       /* id: of enum tombola_counter; out[0]: its value */
 
 	/* A currency is named by its owner's uid and a name, and identified by a number that is never reused. */
 	TOMBOLA_FIND_CURRENCY = 8,     /* id: uid; name; out[0]: its number, out[1]: its tickets */
@@ -78,7 +78,7 @@ enum tombola_op {
 	TOMBOLA_MOVE_PROCESS = 13,     /* id: pid; currency: the new one, 0 its user's own */
 
 	TOMBOLA_RESERVE = 14,          /* id: pid, or currency; value: share of one CPU, 0 releases it. CAP_SYS_NICE */
-	TOMBOLA_GET_RESERVED = 15,     /* out: struct tombola_reserved */
+	TOMBOLA_GET_RESERVED = 15,     /* out[i]: i of enum tombola_reserved */
 	TOMBOLA_SET_FLOOR = 16,        /* value: best effort's least share of the machine. CAP_SYS_NICE */
 	TOMBOLA_SET_ROOT = 17,         /* value: root's least share of best effort. CAP_SYS_NICE */
 	TOMBOLA_SET_DEFAULT = 18,      /* value: base tickets of new users. CAP_SYS_NICE */
@@ -93,7 +93,7 @@ struct tombola_call {
 	__u64 out[8];
 };
 
-/* out[] of TOMBOLA_GET_RESERVED, in shares of one CPU */
+/* out[] of TOMBOLA_GET_RESERVED: the first three in shares of one CPU, then two other settings */
 enum tombola_reserved {
 	TOMBOLA_RESERVED_MACHINE = 0, /* the whole machine */
 	TOMBOLA_RESERVED_ALL = 1,     /* all reservations together */
@@ -138,8 +138,8 @@ enum tombola_counter {
 
 /* One node of the tree, as `tree` returns it. */
 struct tombola_node {
-	__u32 index;   /* its number */
-	__u32 parent;  /* the number of the currency it is a client of; 0 for base */
+	__u32 index;   /* its slot, which is reused after it was removed */
+	__u32 parent;  /* the slot of the currency that it is a client of; 0 for base and the frozen root */
 	__u32 kind;    /* 1 base, 2 best-effort, 3 user, 4 process, 5 thread, 6 currency, 7 reservation, 8 the frozen root */
 	__u32 id;      /* uid of a user and of a currency's owner, tgid of a process, tid of a thread */
 	__u32 tickets; /* in the parent's currency */
@@ -149,9 +149,9 @@ struct tombola_node {
 	__u32 uid;     /* the owner's, of a user, a process, a currency */
 	__u32 limit;   /* the most tickets that its owner may give it; TOMBOLA_NO_LIMIT: no administrator has set one */
 	__u64 used_ns; /* CPU time received since it began, up to its last settlement */
-	__u64 wins;    /* draws won, of a process or a thread that is one */
+	__u64 wins;    /* slices begun, drawn or not, of a process or a thread that is one */
 	__u64 weight;  /* tickets of the active clients, if it is a currency */
-	__u64 number;  /* of a currency, for calls */
+	__u64 number;  /* never reused; calls take the numbers of currencies */
 	char name[TOMBOLA_NAME]; /* of a currency */
 };
 
@@ -165,7 +165,7 @@ struct tombola_tree {
 
 /* One record of the trace, as the ring buffer holds it (root only). */
 struct tombola_draw {
-	__u64 at_ns;               /* when the winner was settled, the kernel's monotonic clock */
+	__u64 at_ns;               /* when the run ended, the kernel's monotonic clock */
 	__u64 ran_ns;              /* CPU time it used */
 	__u32 cpu;
 	__u32 tid;
@@ -175,6 +175,6 @@ struct tombola_draw {
 	__u32 draw_tickets;        /* tickets in that currency's draw */
 	__u32 base_value_ppm;      /* the winner's share of the machine's draw, in millionths */
 	__u32 compensation_ppm;    /* what its tickets gain for the unused part of its quantum, in millionths */
-	__u32 kept;                /* 1 if it had the CPU before and kept it */
+	__u32 kept;                /* 1 if it keeps the CPU for another slice after this run */
 	__u32 preempted;           /* 1 if its slice was cut to 0: mostly by another thread's wake-up, also by a yield */
 };

@@ -1,4 +1,4 @@
-//! `include/tombola_abi.h` in Rust. A test compiles the header and compares (tests/header.rs).
+//! `include/tombola_abi.h` in Rust. tests/header.rs compiles the header and compares.
 
 pub const ABI: u64 = 4;
 
@@ -14,14 +14,16 @@ pub const BASE_TICKETS_MIN: u32 = 100;
 pub const BASE_TICKETS_MAX: u32 = 10_000;
 pub const BASE_TICKETS_DEFAULT: u32 = 1_000;
 
-/// Where a value that sets tickets says the limit, and a limit that is none.
+/// A value that sets tickets has the limit in the bits from this one up.
 pub const LIMIT_SHIFT: u32 = 32;
+/// Stands for no limit.
 pub const NO_LIMIT: u32 = 0xffff;
 
-/// Currencies inside one another, a user's own not counted; and of one user altogether.
+/// Levels of nested currencies, a user's own not counted.
 pub const NESTED_MAX: u32 = 8;
+/// Currencies of one user.
 pub const CURRENCIES_MAX: u32 = 1024;
-/// Of a currency's name with the NUL at its end.
+/// Bytes of a currency's name with the NUL at its end.
 pub const NAME: usize = 24;
 /// Shares are counted in hundredths of a percent, of one CPU or of the machine.
 pub const SHARE_ONE: u32 = 10_000;
@@ -29,7 +31,7 @@ pub const FLOOR_DEFAULT: u32 = 2_500;
 pub const ROOT_DEFAULT: u32 = 500;
 pub const ROOT_MAX: u32 = 5_000;
 
-/// What was left of a quantum is counted in sixths: 0 to 6.
+/// What is left of a quantum is counted in sixths, 0 to 6.
 pub const QUANTUM_PARTS: usize = 7;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -56,7 +58,7 @@ pub enum Op {
     SetDefault = 18,
 }
 
-/// The context of the BPF program `call`; the kernel writes its answer over it.
+/// The context of the BPF program `call`; the kernel writes the answer to `out`.
 #[derive(Clone, Copy, Debug, Default)]
 #[repr(C)]
 pub struct Call {
@@ -68,7 +70,7 @@ pub struct Call {
     pub out: [u64; 8],
 }
 
-/// Places in [`Call::out`] after [`Op::Info`].
+/// Indices into [`Call::out`] after [`Op::Info`].
 pub mod info {
     pub const ABI: usize = 0;
     pub const POLICY: usize = 1;
@@ -80,7 +82,7 @@ pub mod info {
     pub const NOW_NS: usize = 7;
 }
 
-/// Places in [`Call::out`] after [`Op::GetReserved`].
+/// Indices into [`Call::out`] after [`Op::GetReserved`].
 pub mod reserved {
     pub const MACHINE: usize = 0;
     pub const ALL: usize = 1;
@@ -123,28 +125,29 @@ pub mod kind {
 #[repr(C)]
 pub struct Node {
     pub index: u32,
-    /// The currency it is a client of; 0 for base.
+    /// The index of the currency that it is a client of; 0 for base and the frozen root.
     pub parent: u32,
     pub kind: u32,
     /// uid of a user and of a currency's owner, tgid of a process, tid of a thread.
     pub id: u32,
-    /// In the parent's money.
+    /// In the parent's currency.
     pub tickets: u32,
     pub active: u32,
     /// Active clients of a currency.
     pub clients: u32,
     pub tgid: u32,
-    /// Of a user, a process, a currency: whose it is.
+    /// The owner's, of a user, a process or a currency.
     pub uid: u32,
+    /// The most tickets that the owner may set; [`NO_LIMIT`] if no administrator has set a limit.
     pub limit: u32,
     /// CPU time received, up to the last settlement.
     pub used_ns: u64,
     pub wins: u64,
     /// Tickets of a currency's active clients.
     pub weight: u64,
-    /// Of a currency, for calls.
+    /// The number of a currency, for calls.
     pub number: u64,
-    /// Of a currency, filled up with NULs.
+    /// Of a currency, padded with NULs.
     pub name: [u8; NAME],
 }
 

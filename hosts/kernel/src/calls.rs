@@ -1,8 +1,8 @@
-//! The private system calls, for any program. They run in the kernel as the caller and cost a few microseconds; the daemon
-//! that holds the scheduler is not asked.
+//! The private system calls, for any program. They run in the kernel with the caller's credentials, without the daemon, and
+//! take a few microseconds.
 //!
-//! A pinned BPF program is opened by its path and run with a structure of [`crate::abi`] as its context, over which the
-//! kernel writes the answer.
+//! A pinned BPF program is opened by its path, and run with a structure of [`crate::abi`] as its context. The kernel writes
+//! the answer into that structure.
 
 use crate::abi::{self, Call, Node, Op, Tree, info};
 use crate::error::{Error, Result};
@@ -29,36 +29,36 @@ impl Policy {
     }
 }
 
-/// How often to try again when others change the same at the same time.
+/// How often a call is tried if other programs change the same clients meanwhile.
 const TRIES: u32 = 100;
 
-/// What the scheduler says about itself.
+/// The running scheduler's settings and counts.
 #[derive(Clone, Debug)]
 pub struct Info {
     pub policy: Policy,
     pub quantum_ns: u64,
-    /// CPUs that the kernel may have, switched on or not.
+    /// Possible CPUs, online or not.
     pub cpus: u64,
-    /// Threads and currencies that have a place.
+    /// Clients in use, threads and currencies.
     pub clients: u64,
     /// Threads that wait for a CPU.
     pub waiting: u64,
-    /// Processes that are currencies: of several threads, now or once.
+    /// Processes that are currencies: they have or had several threads.
     pub threaded: u64,
-    /// The kernel's monotonic clock.
+    /// The kernel's monotonic clock, ns.
     pub now_ns: u64,
 }
 
-/// Tickets, and the most that the owner may set from then on.
+/// Tickets, and the limit: the most that the owner may set from then on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Grant {
     pub tickets: u32,
-    /// None: as many as owners may in general.
+    /// None: no limit but the general range; for base tickets, the default.
     pub most: Option<u32>,
 }
 
 impl Grant {
-    /// The owner may set more.
+    /// Without a limit.
     pub fn unlimited(tickets: u32) -> Self {
         Self {
             tickets,
@@ -66,7 +66,7 @@ impl Grant {
         }
     }
 
-    /// The owner may not set more.
+    /// The tickets are also the limit.
     pub fn at_most(tickets: u32) -> Self {
         Self {
             tickets,
@@ -74,7 +74,7 @@ impl Grant {
         }
     }
 
-    /// As [`crate::abi::Node::limit`] has it.
+    /// `limit` is as in [`crate::abi::Node::limit`].
     pub fn of(tickets: u32, limit: u32) -> Self {
         let most = (limit != abi::NO_LIMIT).then_some(limit);
         Self { tickets, most }
@@ -86,7 +86,7 @@ impl Grant {
     }
 }
 
-/// A connection to the running scheduler. When that ends, each call fails with [`Error::NotRunning`].
+/// A connection to the running scheduler. After the scheduler has ended, each call fails with [`Error::NotRunning`].
 pub struct Client {
     call: OwnedFd,
     tree: OwnedFd,
@@ -108,19 +108,19 @@ impl Client {
         Ok(client)
     }
 
-    /// Tickets of a process, in the currency that it is in; 0 if it is frozen.
+    /// Tickets of a process in its currency; 0 if it is frozen.
     pub fn tickets(&self, pid: u32) -> Result<u32> {
         Ok(amount(self.of_process(Op::GetTickets, pid, 0)?[0]))
     }
 
-    /// From 1 to 10,000; 0 freezes it until it is given others. For the owner of the process, or with CAP_SYS_NICE; what the
-    /// latter sets for somebody else's is the most that its owner may set from then on.
+    /// 1 to 10,000 tickets; 0 freezes the process until other tickets are set. For its owner, or with CAP_SYS_NICE. What
+    /// CAP_SYS_NICE sets for another user's process is also the most that its owner may set from then on.
     pub fn set_tickets(&self, pid: u32, tickets: u32) -> Result<()> {
         self.of_process(Op::SetTickets, pid, tickets.into())
             .map(|_| ())
     }
 
-    /// The same, with another limit. With CAP_SYS_NICE.
+    /// The same, with a separate limit. Needs CAP_SYS_NICE.
     pub fn grant_tickets(&self, pid: u32, grant: Grant) -> Result<()> {
         self.of_process(Op::SetTickets, pid, grant.value())
             .map(|_| ())
@@ -131,25 +131,25 @@ impl Client {
         Ok(self.of_process(Op::GetWins, pid, 0)?[0])
     }
 
-    /// How often 0, 1, … 6 sixths of the quantum were left when the process gave up the CPU.
+    /// Element i: how often i sixths of the quantum, 0 to 6, were left when the process gave up the CPU.
     pub fn quantum_use(&self, pid: u32) -> Result<[u64; abi::QUANTUM_PARTS]> {
         let out = self.of_process(Op::GetQuantumUse, pid, 0)?;
         Ok(std::array::from_fn(|sixths| out[sixths]))
     }
 
-    /// Base tickets of a user; the default if the scheduler has not seen the user yet.
+    /// Base tickets of a user, 0 if frozen; the default if the scheduler has not seen the user yet.
     pub fn base_tickets(&self, uid: u32) -> Result<u32> {
         Ok(amount(self.of_user(Op::GetBaseTickets, uid, 0)?[0]))
     }
 
-    /// From 100 to 10,000; 0 freezes all that is the user's. Without CAP_SYS_NICE one's own only, not 0, and at most the default,
-    /// or what was last set with CAP_SYS_NICE.
+    /// 100 to 10,000 base tickets; 0 freezes all of the user's clients, except those with a reservation. Without CAP_SYS_NICE
+    /// only the caller's own, not 0, and at most the default or what was last set with CAP_SYS_NICE. Root cannot be frozen.
     pub fn set_base_tickets(&self, uid: u32, tickets: u32) -> Result<()> {
         self.of_user(Op::SetBaseTickets, uid, tickets.into())
             .map(|_| ())
     }
 
-    /// The same, with another limit. With CAP_SYS_NICE.
+    /// The same, with a separate limit. Needs CAP_SYS_NICE.
     pub fn grant_base_tickets(&self, uid: u32, grant: Grant) -> Result<()> {
         self.of_user(Op::SetBaseTickets, uid, grant.value())
             .map(|_| ())
@@ -179,7 +179,7 @@ impl Client {
             .collect()
     }
 
-    /// Every currency and every client. Nodes come and go while it is read: each is right, the whole is of no one moment.
+    /// All clients that the caller may see. They are read without a lock: fields may be of different moments.
     pub fn tree(&self) -> Result<Vec<Node>> {
         let mut nodes = Vec::new();
         let mut part = Tree::default();
@@ -197,7 +197,7 @@ impl Client {
     }
 
     fn of_process(&self, op: Op, pid: u32, value: u64) -> Result<[u64; 8]> {
-        let tickets = value as u32; // the lower half
+        let tickets = value as u32; // the lower half of the value
         self.call(op, pid, value).map_err(|errno| match errno {
             Errno::ERANGE if tickets == 0 => Error::NotFrozen { who: "process 1" },
             Errno::ERANGE => out_of_tickets(tickets),
@@ -206,7 +206,7 @@ impl Client {
     }
 
     fn of_user(&self, op: Op, uid: u32, value: u64) -> Result<[u64; 8]> {
-        let tickets = value as u32; // the lower half
+        let tickets = value as u32; // the lower half of the value
         self.call(op, uid, value).map_err(|errno| match errno {
             Errno::ENOSPC => Error::NoPlace,
             Errno::ERANGE if tickets == 0 => Error::NotFrozen { who: "root" },
@@ -226,7 +226,7 @@ impl Client {
         })
     }
 
-    // For what a refusal says.
+    // For the message of a refusal.
     fn most_base_tickets(&self, uid: u32) -> u32 {
         let nodes = self.tree().unwrap_or_default();
         let is_user = |node: &&Node| node.kind == abi::kind::USER && node.id == uid;
@@ -252,7 +252,7 @@ impl Client {
         Ok(call.out)
     }
 
-    // While others change the same at the same moment nothing was done.
+    // EAGAIN: other programs changed the same clients meanwhile, and nothing was done. The call is tried again.
     pub(crate) fn carry_out(&self, call: &mut Call) -> nix::Result<()> {
         let asked = *call;
         for _ in 1..TRIES {
@@ -326,7 +326,7 @@ fn open_pin(path: &str) -> Result<OwnedFd> {
     // SAFETY: the name is a C string that lives through the call.
     let fd = unsafe { libbpf_sys::bpf_obj_get(name.as_ptr()) };
     if fd >= 0 {
-        // SAFETY: the kernel just gave us this descriptor, nobody else has it.
+        // SAFETY: the kernel has just returned this descriptor, and nothing else owns it.
         return Ok(unsafe { OwnedFd::from_raw_fd(fd) });
     }
     Err(match Errno::from_raw(-fd) {
@@ -335,13 +335,13 @@ fn open_pin(path: &str) -> Result<OwnedFd> {
             action: "open",
             path: path.to_owned(),
             errno,
-            cause: "a container or a filter keeps this program from it",
-            next: "try it outside the container; ls -l /run/tombola/bpf shows who may open it",
+            cause: "a container or a seccomp filter denies it to this program",
+            next: "try it outside the container; ls -l /run/tombola/bpf shows the permissions",
         },
     })
 }
 
-// Runs a pinned program; the kernel copies the context in and, changed, out again.
+// Runs a pinned program. The kernel copies the context in, and out again with the answer.
 fn run<T>(program: &OwnedFd, context: &mut T) -> nix::Result<()> {
     let mut options = libbpf_sys::bpf_test_run_opts {
         sz: size_of::<libbpf_sys::bpf_test_run_opts>() as u64,
@@ -349,7 +349,7 @@ fn run<T>(program: &OwnedFd, context: &mut T) -> nix::Result<()> {
         ctx_size_in: size_of::<T>() as u32,
         ..Default::default()
     };
-    // SAFETY: the context is a plain structure, borrowed for writing, of the size given.
+    // SAFETY: the context is a plain structure of the given size, borrowed for writing.
     let ret = unsafe { libbpf_sys::bpf_prog_test_run_opts(program.as_raw_fd(), &mut options) };
     if ret < 0 {
         return Err(Errno::from_raw(-ret));

@@ -1,4 +1,4 @@
-//! Currencies of users' own making, and reservations: more private calls of [`Client`].
+//! Currencies that users make, and reservations: more private calls of [`Client`].
 
 use crate::abi::{self, Call, Op, reserved};
 use crate::calls::{Client, Grant, about_process, caller, failed, out_of_tickets};
@@ -6,7 +6,7 @@ use crate::error::{Error, Result};
 use crate::names::user_name;
 use nix::errno::Errno;
 
-/// A currency, as the kernel knows it: by a number that is never another's.
+/// A currency that a user made. The kernel identifies it by a number that is never used again.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Currency {
     number: u64,
@@ -15,7 +15,7 @@ pub struct Currency {
 }
 
 impl Currency {
-    /// For [`abi::Node::number`].
+    /// The same as [`abi::Node::number`].
     pub fn number(&self) -> u64 {
         self.number
     }
@@ -29,23 +29,24 @@ impl Currency {
     }
 }
 
-/// In hundredths of a percent of one CPU, except `root`, which is of best effort.
+/// Reservations and settings of the whole machine. Shares are in hundredths of a percent of one CPU, but `root`'s is of best
+/// effort.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Reserved {
-    /// All there is.
+    /// The whole machine.
     pub machine: u64,
-    /// What reservations hold together.
+    /// All reservations together.
     pub held: u64,
-    /// What is best effort's at least.
+    /// Best effort's least share.
     pub floor: u64,
-    /// What of best effort is root's at least.
+    /// Root's least share of best effort.
     pub root: u64,
-    /// Base tickets of users who come from now on.
+    /// Base tickets of new users.
     pub default: u32,
 }
 
 impl Client {
-    /// The user's currency of that name. For its owner, or with CAP_SYS_NICE.
+    /// The currency `name` of user `owner`. For the owner, or with CAP_SYS_NICE.
     pub fn currency(&self, owner: u32, name: &str) -> Result<Currency> {
         let mut call = named(Op::FindCurrency, owner, name)?;
         self.carry_out(&mut call)
@@ -53,7 +54,7 @@ impl Client {
         Ok(currency(&call, owner, name))
     }
 
-    /// Tickets of a currency, in the one around it; 0 if it is frozen.
+    /// Tickets of a currency in the currency around it; 0 if it is frozen.
     pub fn currency_tickets(&self, of: &Currency) -> Result<u32> {
         let mut call = named(Op::FindCurrency, of.owner, &of.name)?;
         self.carry_out(&mut call)
@@ -61,7 +62,7 @@ impl Client {
         Ok(u32::try_from(call.out[1]).unwrap_or(u32::MAX))
     }
 
-    /// A currency with 1 to 10,000 tickets inside another one of the same owner, or directly in the owner's money.
+    /// Makes a currency with 1 to 10,000 tickets inside another one of the same owner, or directly in the owner's own currency.
     pub fn make_currency(
         &self,
         owner: u32,
@@ -75,20 +76,20 @@ impl Client {
             ..named(Op::MakeCurrency, owner, name)?
         };
         self.carry_out(&mut call).map_err(|errno| match errno {
-            Errno::ENOENT => gone(inside, name),
+            Errno::ENOENT => missing(inside, name),
             Errno::ERANGE => out_of_tickets(tickets),
             other => between(other, owner, name, inside),
         })?;
         Ok(currency(&call, owner, name))
     }
 
-    /// Other tickets for a currency: more is inflation around it, and fewer deflation. 0 freezes all that is in it. What is set
-    /// with CAP_SYS_NICE for somebody else's is the most that its owner may set from then on.
+    /// Sets a currency's tickets, 1 to 10,000: more are inflation in the currency around it, fewer deflation. 0 freezes all that
+    /// is in it. What CAP_SYS_NICE sets for another user's currency is also the most that its owner may set from then on.
     pub fn fund_currency(&self, of: &Currency, tickets: u32) -> Result<()> {
         self.fund(of, tickets.into())
     }
 
-    /// The same, with another limit. With CAP_SYS_NICE.
+    /// The same, with a separate limit. Needs CAP_SYS_NICE.
     pub fn grant_currency(&self, of: &Currency, grant: Grant) -> Result<()> {
         self.fund(of, grant.value())
     }
@@ -96,13 +97,13 @@ impl Client {
     fn fund(&self, of: &Currency, value: u64) -> Result<()> {
         let mut call = about(Op::FundCurrency, of, value);
         self.carry_out(&mut call).map_err(|errno| match errno {
-            Errno::ERANGE => out_of_tickets(value as u32), // the lower half
+            Errno::ERANGE => out_of_tickets(value as u32), // the lower half of the value
             Errno::EPERM => limited(of),
             other => about_currency(other, of.owner, &of.name),
         })
     }
 
-    /// Into another currency of the same owner, or directly into the owner's money.
+    /// Moves a currency into another one of the same owner, or directly into the owner's own currency.
     pub fn move_currency(&self, of: &Currency, inside: Option<&Currency>) -> Result<()> {
         self.carry_out(&mut about(Op::MoveCurrency, of, number(inside)))
             .map_err(|errno| match errno {
@@ -111,7 +112,7 @@ impl Client {
             })
     }
 
-    /// What was in it falls back to the currency around it.
+    /// Ends a currency. What is in it moves to the currency around it.
     pub fn retire_currency(&self, of: &Currency) -> Result<()> {
         self.carry_out(&mut about(Op::RetireCurrency, of, 0))
             .map_err(|errno| match errno {
@@ -120,7 +121,7 @@ impl Client {
             })
     }
 
-    /// A process into a currency, or back into its user's own money. Its tickets stay as many.
+    /// Moves a process into a currency, or back into its user's own. The number of its tickets stays.
     pub fn move_process(&self, pid: u32, to: Option<&Currency>) -> Result<()> {
         let mut call = Call {
             op: Op::MoveProcess as u32,
@@ -135,8 +136,8 @@ impl Client {
             })
     }
 
-    /// Guarantees a process, and the children that it will have, a part of one CPU in hundredths of a percent, until it is
-    /// changed or they have ended; 0 ends it. With CAP_SYS_NICE.
+    /// Reserves `share` hundredths of a percent of one CPU for a process and the children that it forks from now on, until the
+    /// last of them has exited; 0 ends the reservation. Needs CAP_SYS_NICE.
     pub fn reserve_for_process(&self, pid: u32, share: u64) -> Result<()> {
         let mut call = Call {
             op: Op::Reserve as u32,
@@ -150,7 +151,7 @@ impl Client {
         })
     }
 
-    /// The same for a currency, until it is changed or the currency is retired.
+    /// The same for a currency, until it is retired.
     pub fn reserve_for_currency(&self, of: &Currency, share: u64) -> Result<()> {
         let mut call = about(Op::Reserve, of, share);
         self.carry_out(&mut call).map_err(|errno| match errno {
@@ -174,7 +175,7 @@ impl Client {
         })
     }
 
-    /// What of the machine reservations leave to everybody else, in hundredths of a percent. With CAP_SYS_NICE.
+    /// Sets best effort's least share of the machine, in hundredths of a percent, 1 to 10,000. Needs CAP_SYS_NICE.
     pub fn set_floor(&self, share: u32) -> Result<()> {
         self.set_for_all(Op::SetFloor, share)
             .map_err(|errno| match errno {
@@ -184,17 +185,17 @@ impl Client {
                         .reserved()
                         .map_or(0, |all| all.held * u64::from(abi::SHARE_ONE) / all.machine),
                 },
-                other => not_for_all(other, "best effort's", share, 1, abi::SHARE_ONE),
+                other => not_for_all(other, "best effort's part", share, 1, abi::SHARE_ONE),
             })
     }
 
-    /// What of best effort root can count on, in hundredths of a percent. With CAP_SYS_NICE.
+    /// Sets root's least share of best effort, in hundredths of a percent, 0 to 5,000. Needs CAP_SYS_NICE.
     pub fn set_root(&self, share: u32) -> Result<()> {
         self.set_for_all(Op::SetRoot, share)
-            .map_err(|errno| not_for_all(errno, "root's", share, 0, abi::ROOT_MAX))
+            .map_err(|errno| not_for_all(errno, "root's part", share, 0, abi::ROOT_MAX))
     }
 
-    /// Base tickets of users whom the scheduler sees for the first time from now on. With CAP_SYS_NICE.
+    /// Sets the base tickets of users that the scheduler sees for the first time from now on, 100 to 10,000. Needs CAP_SYS_NICE.
     pub fn set_default_base_tickets(&self, tickets: u32) -> Result<()> {
         self.set_for_all(Op::SetDefault, tickets)
             .map_err(|errno| match errno {
@@ -204,7 +205,7 @@ impl Client {
                     min: abi::BASE_TICKETS_MIN.into(),
                     max: abi::BASE_TICKETS_MAX.into(),
                 },
-                other => not_for_all(other, "the default", 0, 0, 0),
+                other => not_for_all(other, "the default base tickets", 0, 0, 0),
             })
     }
 
@@ -274,7 +275,7 @@ fn named(op: Op, owner: u32, name: &str) -> Result<Call> {
         id: owner,
         ..Call::default()
     };
-    // The kernel wants one NUL at the end, and decides about the rest.
+    // The name ends with a NUL; the kernel checks the rest.
     if name.is_empty() || name.len() >= call.name.len() {
         return Err(no_name(name));
     }
@@ -302,14 +303,14 @@ fn about_currency(errno: Errno, owner: u32, name: &str) -> Error {
     }
 }
 
-// Of others' currencies one does not even learn that they are there.
+// For EPERM about the caller's own currency. For another user's the kernel returns ENOENT.
 fn limited(of: &Currency) -> Error {
     Error::Limited {
         what: format!("currency {}", of.name),
     }
 }
 
-fn gone(inside: Option<&Currency>, name: &str) -> Error {
+fn missing(inside: Option<&Currency>, name: &str) -> Error {
     let name = inside.map_or(name, Currency::name).to_owned();
     Error::NoCurrency { name }
 }
@@ -332,7 +333,7 @@ fn between(errno: Errno, owner: u32, name: &str, inside: Option<&Currency>) -> E
 fn not_for_all(errno: Errno, what: &'static str, given: u32, min: u32, max: u32) -> Error {
     match errno {
         Errno::EPERM => Error::NotNice {
-            what: format!("to set {what} part for everybody"),
+            what: format!("setting {what}"),
             caller: caller(),
         },
         Errno::ERANGE => Error::ShareRange {

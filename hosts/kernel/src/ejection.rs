@@ -2,7 +2,7 @@
 
 use std::fmt::{self, Display, Formatter};
 
-/// What ended it, by the kernel's number (enum scx_exit_kind, a part of sched_ext's interface).
+/// What ended the scheduler, by the kernel's number (enum scx_exit_kind, a part of sched_ext's interface).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
     Sysrq,
@@ -12,14 +12,14 @@ pub enum Kind {
     Kernel,
 }
 
-/// The link was closed, which is how we end it ourselves.
+/// The link was closed, as the daemon does to end the scheduler.
 const UNREGISTERED: i32 = 64;
 const SYSRQ: i32 = 67;
 const ERROR: i32 = 1024;
 const ERROR_STALL: i32 = 1026;
 
 impl Kind {
-    /// None: the scheduler runs, or was ended in order.
+    /// None: the scheduler runs, or the daemon ended it.
     pub(crate) fn of(number: i32) -> Option<Self> {
         match number {
             0 | UNREGISTERED => None,
@@ -41,14 +41,12 @@ impl Kind {
 
     pub fn cause(self) -> &'static str {
         match self {
-            Self::Sysrq => "somebody pressed Alt-SysRq-Shift-S, or wrote S to /proc/sysrq-trigger",
+            Self::Sysrq => "Alt-SysRq-Shift-S was pressed, or S was written to /proc/sysrq-trigger",
             Self::Stall => {
-                "a thread that wanted to run had no CPU for 30 s: real-time processes keep its CPUs, or a fault in Tombola"
+                "a runnable thread had no CPU for 30 s: real-time processes occupy its CPUs, or a fault in Tombola"
             }
             Self::Fault => "a fault in Tombola, or a kernel that Tombola does not know",
-            Self::Kernel => {
-                "the kernel changed something that a scheduler must be started anew for"
-            }
+            Self::Kernel => "the kernel made a change after which a scheduler must be started anew",
         }
     }
 
@@ -71,15 +69,15 @@ pub struct Ejection {
     pub kind: Kind,
     /// The kernel's words for the kind.
     pub reason: String,
-    /// What happened; nothing where the reason says it all.
+    /// What happened; empty if the reason says it all.
     pub message: String,
     pub exit_code: i64,
-    /// The kernel's dump, many lines; nothing if it made none.
+    /// The kernel's dump, many lines; empty if it made none.
     pub dump: String,
 }
 
 impl Ejection {
-    /// In a line.
+    /// Reason and message, in one line.
     pub fn fact(&self) -> String {
         match self.message.as_str() {
             "" => self.reason.clone(),
@@ -104,7 +102,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_end_in_order_is_no_ejection() {
+    fn an_end_by_the_daemon_is_no_ejection() {
         let kinds: Vec<Option<Kind>> = [0, 64, 66, 67, 1024, 1025, 1026].map(Kind::of).into();
         let (kernel, fault) = (Some(Kind::Kernel), Some(Kind::Fault));
         let (sysrq, stall) = (Some(Kind::Sysrq), Some(Kind::Stall));

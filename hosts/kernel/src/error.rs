@@ -1,10 +1,10 @@
-//! What can go wrong, each with its fact, its likely cause and the next step.
+//! The errors: each has its fact, its likely cause and the next step.
 
 use crate::abi::{CURRENCIES_MAX, NESTED_MAX, PIN_CALL};
 use crate::percent::Percent;
 use nix::errno::Errno;
 
-/// The oldest kernel on which Tombola is tested; on those before it, the verifier gives up.
+/// The oldest kernel on which Tombola is tested. The verifier of older ones gives up.
 pub const KERNEL_MIN: &str = "6.16";
 
 fn rather(left: u64) -> String {
@@ -14,7 +14,7 @@ fn rather(left: u64) -> String {
     }
 }
 
-// Counted in hundredths.
+// In hundredths of a percent.
 fn percent(hundredths: u64) -> Percent {
     Percent::of_hundredths(u32::try_from(hundredths).unwrap_or(u32::MAX))
 }
@@ -33,7 +33,7 @@ pub enum Error {
     #[error(
         "Tombola is not running: {found}\n  \
          cause: it was not started, or it has ended\n  \
-         next:  tombola start (as root); tombola status tells who schedules now"
+         next:  tombola start (as root); tombola status names the scheduler that runs now"
     )]
     NotRunning { found: String },
 
@@ -46,21 +46,21 @@ pub enum Error {
 
     #[error(
         "there is no process {pid}\n  \
-         cause: it has ended, or its number is another in this container\n  \
-         next:  look its number up: ps -e"
+         cause: it has exited, or it has another PID in this container\n  \
+         next:  look up its PID: ps -e"
     )]
     NoProcess { pid: u32 },
 
     #[error(
         "process {pid} ({name}) has no tickets\n  \
-         cause: it belongs to the kernel, or has ended and waits for its parent\n  \
-         next:  choose another process; tombola status --all lists those that have tickets"
+         cause: it is a kernel thread, or a zombie\n  \
+         next:  choose another process; tombola status --all lists the processes that have tickets"
     )]
     NoTickets { pid: u32, name: String },
 
     #[error(
         "not permitted: process {pid} ({name}) is {owner}'s, and you are {caller}\n  \
-         cause: only its owner, or who has CAP_SYS_NICE, changes the tickets of a process\n  \
+         cause: only its owner, or a program with CAP_SYS_NICE, may change the tickets of a process\n  \
          next:  ask {owner}, or repeat it as root"
     )]
     NotOwner {
@@ -72,7 +72,7 @@ pub enum Error {
 
     #[error(
         "not permitted: {tickets} base tickets for {user}, and you are {caller}\n  \
-         cause: without CAP_SYS_NICE one may set one's own only, here to at most {most} and not to 0\n  \
+         cause: without CAP_SYS_NICE you may only set your own, here to at most {most} and not to 0\n  \
          next:  choose fewer for yourself, or repeat it as root"
     )]
     BaseTickets {
@@ -84,7 +84,7 @@ pub enum Error {
 
     #[error(
         "not permitted: an administrator has set the tickets of {what}, or of what is around or in it\n  \
-         cause: its owner may not set more than that, nor take it elsewhere; tombola tree shows what is in what\n  \
+         cause: the owner may not set more than that, nor move it elsewhere; tombola tree shows how currencies are nested\n  \
          next:  choose fewer tickets, or ask the administrator"
     )]
     Limited { what: String },
@@ -103,42 +103,42 @@ pub enum Error {
 
     #[error(
         "{who} cannot be frozen: the number of tickets cannot be 0\n  \
-         cause: without it nobody could be thawed, or come to an end\n  \
-         next:  choose 1 or more, or freeze something else"
+         cause: without process 1 no orphan is reaped, and a frozen root could thaw nothing\n  \
+         next:  choose another number, or freeze another process or user"
     )]
     NotFrozen { who: &'static str },
 
     #[error(
         "there is no currency {name}\n  \
-         cause: it was not made, it was retired, or it is another user's, of which nobody else is told\n  \
+         cause: it was not made, it was retired, or it is another user's and hidden from you\n  \
          next:  tombola currency list shows yours"
     )]
     NoCurrency { name: String },
 
     #[error(
         "there is a currency {name} already\n  \
-         cause: a user's currencies have different names, wherever they are\n  \
+         cause: each of a user's currencies has a name of its own, also if it is nested\n  \
          next:  choose another name, or change that one: tombola currency fund {name} TICKETS"
     )]
     CurrencyExists { name: String },
 
     #[error(
         "{name:?} cannot be a currency's name\n  \
-         cause: it has 1 to 23 letters, digits, '_', '.' and '-', and does not begin with '-'\n  \
-         next:  choose another"
+         cause: a name has 1 to 23 letters, digits, '_', '.' and '-', and does not begin with '-'\n  \
+         next:  choose another name"
     )]
     CurrencyName { name: String },
 
     #[error(
         "not permitted: a currency of {user}'s, and you are {caller}\n  \
-         cause: only its owner, or who has CAP_SYS_NICE, sees and changes a currency\n  \
+         cause: only its owner, or a program with CAP_SYS_NICE, may see and change a currency\n  \
          next:  make one of your own, or repeat it as root"
     )]
     NotYourMoney { user: String, caller: String },
 
     #[error(
         "currency {name} cannot be in {inside}: they are different users'\n  \
-         cause: a user's money is that user's, also where root moves it\n  \
+         cause: a currency contains currencies of one user only, also if root moves them\n  \
          next:  choose a currency of the same user"
     )]
     OtherMoney { name: String, inside: String },
@@ -146,20 +146,20 @@ pub enum Error {
     #[error(
         "currency {name} cannot be in {inside}: it would be inside itself\n  \
          cause: {inside} is {name}, or in it\n  \
-         next:  move {inside} out first, or choose another; tombola tree shows what is in what"
+         next:  move {inside} out first, or choose another; tombola tree shows how currencies are nested"
     )]
     InsideItself { name: String, inside: String },
 
     #[error(
         "currency {name} would be nested too deep\n  \
          cause: currencies are at most {NESTED_MAX} inside one another\n  \
-         next:  choose one further up; tombola tree shows what is in what"
+         next:  choose one that is nested less deep; tombola tree shows how currencies are nested"
     )]
     TooDeep { name: String },
 
     #[error(
-        "there is no place for currency {name}\n  \
-         cause: a user has at most {CURRENCIES_MAX}, or every place of the scheduler is taken\n  \
+        "there is no slot for currency {name}\n  \
+         cause: a user has at most {CURRENCIES_MAX}, and at most as many slots as are free\n  \
          next:  retire some: tombola currency list, tombola currency retire NAME"
     )]
     NoRoom { name: String },
@@ -167,7 +167,7 @@ pub enum Error {
     #[error(
         "the currencies changed all the while\n  \
          cause: other programs make, move and retire currencies, or fork without end in this one\n  \
-         next:  repeat it; the answer will be another when they rest"
+         next:  repeat it when they have stopped"
     )]
     Restless,
 
@@ -179,7 +179,7 @@ pub enum Error {
     )]
     Admission {
         who: String,
-        /// All in hundredths of a percent of one CPU.
+        /// These five are in hundredths of a percent of one CPU.
         asked: u64,
         left: u64,
         machine: u64,
@@ -210,15 +210,15 @@ pub enum Error {
 
     #[error(
         "not permitted: {what}, and you are {caller}\n  \
-         cause: it takes from everybody else, so it needs CAP_SYS_NICE\n  \
+         cause: it changes the shares of all other users, so it needs CAP_SYS_NICE\n  \
          next:  repeat it as root"
     )]
     NotNice { what: String, caller: String },
 
     #[error(
-        "every place for a user, a process or a currency is taken\n  \
+        "every slot for a user, a process or a currency is taken\n  \
          cause: there are more of them than the scheduler has room for\n  \
-         next:  end processes, and look who has so many: tombola status --all"
+         next:  end processes; tombola status --all shows which user has so many"
     )]
     NoPlace,
 
@@ -257,7 +257,7 @@ pub enum Error {
 
     #[error(
         "{tracer} already follows the draws\n  \
-         cause: each row goes to one reader, so there is one at a time\n  \
+         cause: each record goes to one reader, so there is one at a time\n  \
          next:  end it first"
     )]
     AlreadyTracing { tracer: &'static str },

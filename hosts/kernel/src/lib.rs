@@ -1,13 +1,13 @@
 //! Tombola in the Linux kernel.
 //!
 //! ```text
-//!   a program ── calls ──> BPF programs `call` and `tree`, pinned for everybody ──┐
+//!   a program ── calls ──> BPF programs `call` and `tree`, pinned for all users ──┐
 //!   tombola start ── scheduler ──> loads, attaches, pins, waits, removes ─────────┤  the scheduler (bpf/)
 //!   tombola trace ── trace ──> ring buffer `draws`, pinned for root ──────────────┘
 //! ```
 //!
-//! [`calls`] needs no privilege and asks no daemon. [`scheduler`] needs root, and its process is only there to hold the
-//! scheduler: when it ends, however it ends, the kernel gives all threads back to its own scheduler.
+//! [`calls`] needs no privilege and no daemon. [`scheduler`] needs root, and its process only holds the scheduler. When that
+//! process ends, for whatever reason, the kernel gives all threads back to its own scheduler.
 
 pub mod abi;
 pub mod calls;
@@ -23,10 +23,10 @@ mod subordinate;
 pub mod trace;
 
 pub use error::{Error, KERNEL_MIN, Result};
-pub use names::{login_name, process_name, user_name};
+pub use names::{login_name, printable, process_name, user_name};
 pub use runtime_dir::daemon_pid;
 
-// Generated: names that are not Rust's, parts that are not needed.
+// Generated, with C's names and with parts that are not used.
 #[allow(dead_code, unused_imports, clippy::all)]
 mod skeleton {
     include!(concat!(env!("OUT_DIR"), "/main.skel.rs"));

@@ -1,4 +1,4 @@
-//! Names of users and processes, and whose a process is.
+//! Names of users and processes, and the owner of a process.
 
 use nix::unistd::{Uid, User};
 use std::fs;
@@ -14,15 +14,16 @@ pub fn user_name(uid: u32) -> String {
     login_name(uid).unwrap_or_else(|| format!("uid {uid}"))
 }
 
-/// What the kernel calls a process, at most 15 bytes; none if it has gone. Processes choose their names themselves, and may
-/// choose one that a terminal takes for a command: what is not printable is escaped.
+/// The kernel's name of a process, at most 15 bytes; none if there is no such process. A process may choose a name that a
+/// terminal takes for a command, so characters that are not printable are escaped.
 pub fn process_name(pid: u32) -> Option<String> {
     let name = fs::read(format!("/proc/{pid}/comm")).ok()?;
     let name = String::from_utf8_lossy(&name);
     Some(printable(name.strip_suffix('\n').unwrap_or(&name)))
 }
 
-pub(crate) fn printable(text: &str) -> String {
+/// The text with characters that are not printable escaped.
+pub fn printable(text: &str) -> String {
     let mut printable = String::new();
     for c in text.chars() {
         match c {

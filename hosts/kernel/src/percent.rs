@@ -1,14 +1,14 @@
-//! Percentages, as people type them: 30%, 12.5%.
+//! Percentages, as users type them: 30%, 12.5%.
 
 use std::fmt::{self, Display};
 use std::ops::Add;
 use std::str::FromStr;
 
-/// Counted in hundredths of a percent, for what is admitted must add up exactly.
+/// Counted in hundredths of a percent, so that admitted shares add up exactly. Texts from 0% to 999999.99% are parsed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Percent(u32);
 
-/// So many digits before the point, and the hundredths fit in 32 bits.
+/// With at most so many digits before the point, the hundredths fit in 32 bits.
 const WHOLE_DIGITS_MAX: usize = 6;
 const DECIMALS_MAX: usize = 2;
 
@@ -26,7 +26,7 @@ impl Percent {
     }
 }
 
-/// A sum stays the most there can be rather than begin again from nothing.
+/// A sum saturates.
 impl Add for Percent {
     type Output = Percent;
 
@@ -67,7 +67,7 @@ impl FromStr for Percent {
     }
 }
 
-// Stricter than a number's own parser, which takes a sign.
+// Stricter than the parser of u32, which takes a sign.
 fn digits(text: &str, most: usize) -> Result<u32, NoPercent> {
     let is_number = text.len() <= most && text.bytes().all(|byte| byte.is_ascii_digit());
     match is_number {
@@ -110,7 +110,7 @@ mod tests {
     }
 
     #[test]
-    fn anything_else_is_none() {
+    fn all_other_texts_are_refused() {
         for text in [
             "30", "30 %", " 30%", "30% ", "-1%", "+1%", "abc", "1e3%", "%", "", ".5%", "5.%",
             "1.234%", "1.2.3%", "1,5%", "30%%", "0x1%", "1_0%", "1000000%", "٣%",

@@ -2,14 +2,15 @@
 //!
 //! ```text
 //!   /run/tombola/pid           the daemon's process id; locked (flock) as long as it lives
-//!   /run/tombola/trace.lock    locked by the one who reads the draws
+//!   /run/tombola/trace.lock    locked by the reader of the draws
 //!   /run/tombola/bpf           a bpffs of our own: systemd mounts the usual one for root only
-//!   /run/tombola/bpf/call      for everybody
-//!   /run/tombola/bpf/tree      for everybody
-//!   /run/tombola/bpf/trace/    for root: the ring buffer `draws`, and `switch`, which makes it fill
+//!   /run/tombola/bpf/call      for all users
+//!   /run/tombola/bpf/tree      for all users
+//!   /run/tombola/bpf/trace/    for root: the ring buffer `draws`, and `switch`, which turns recording on
 //! ```
 //!
-//! A lock, unlike a file, ends with its holder: what a killed daemon left behind is known to be stale and is replaced.
+//! A lock, unlike a file, ends with the process that holds it. So the next daemon knows the files of a killed one to be
+//! stale, and replaces them.
 
 use crate::abi::{PIN_DIR, RUN_DIR};
 use crate::error::{Error, Result};
@@ -28,7 +29,7 @@ pub(crate) const PIN_TRACE_DIR: &str = "/run/tombola/bpf/trace";
 pub(crate) const PIN_DRAWS: &str = "/run/tombola/bpf/trace/draws";
 pub(crate) const PIN_SWITCH: &str = "/run/tombola/bpf/trace/switch";
 
-/// The daemon's claim on /run/tombola, given up when dropped.
+/// The daemon's lock on /run/tombola, released when dropped.
 pub(crate) struct RuntimeDir {
     // Held for its lock.
     _pid_file: Flock<File>,
@@ -52,15 +53,15 @@ impl RuntimeDir {
         })
     }
 
-    /// Opens a pin to everybody; who calls is checked inside, at each call.
+    /// Lets all users open a pin. The BPF program checks the caller's credentials at each call.
     pub fn publish(&self, pin: &str) -> Result<()> {
         fs::set_permissions(pin, Permissions::from_mode(0o666))
-            .map_err(|error| io_error("open to everybody", pin, &error))
+            .map_err(|error| io_error("open to all users", pin, &error))
     }
 }
 
 impl Drop for RuntimeDir {
-    // What cannot be removed now is replaced by the next daemon.
+    // The next daemon replaces what cannot be removed now.
     fn drop(&mut self) {
         remove_pins();
         let _ = umount2(PIN_DIR, MntFlags::empty());
@@ -102,7 +103,7 @@ fn lock(path: &str, mode: u32) -> nix::Result<Flock<File>> {
 }
 
 fn write_pid(file: &mut File) -> io::Result<()> {
-    file.set_permissions(Permissions::from_mode(0o644))?; // whatever the umask is
+    file.set_permissions(Permissions::from_mode(0o644))?; // despite the umask
     file.set_len(0)?;
     writeln!(file, "{}", std::process::id())
 }
@@ -164,7 +165,7 @@ fn file_error(action: &'static str, path: &str, errno: Errno) -> Error {
         action,
         path: path.to_owned(),
         errno,
-        cause: "/run is not writable for this process: not root, a container, or a service's protection",
+        cause: "this process may not write to /run: it is not root, or in a container or a protected service",
         next: "run it as root on the machine itself",
     }
 }

@@ -49,7 +49,7 @@ fn absent() -> Error {
     Error::NoSchedExt { cause, next }
 }
 
-/// Of a kernel that has none: why, and what to do. `config` is what it was built with, if that can be found.
+/// Why a kernel has no sched_ext, and what to do. `config` is its build configuration, if that was found.
 fn why_absent(release: &str, config: Option<&str>) -> (String, String) {
     let boot = format!("boot Linux {KERNEL_MIN} or newer with {OPTION}=y");
     let is = |set: &str| config.is_some_and(|config| config.lines().any(|line| line == set));
@@ -60,13 +60,13 @@ fn why_absent(release: &str, config: Option<&str>) -> (String, String) {
         }
         _ if is(&format!("{OPTION}=y")) => {
             let cause = format!(
-                "Linux {release} has it, but /sys is not its whole sysfs: in a container, or not mounted"
+                "Linux {release} has it, but /sys does not show it: in a container, or sysfs is not mounted"
             );
             return (cause, "run it outside the container".into());
         }
         _ if config.is_some() => format!("Linux {release} was built without {OPTION}"),
         _ => format!(
-            "Linux {release} was built without {OPTION}, or /sys is not mounted; its configuration is not to be found"
+            "Linux {release} was built without {OPTION}, or /sys is not mounted; its configuration was not found"
         ),
     };
     (cause, boot)
@@ -77,7 +77,7 @@ fn version(release: &str) -> Option<(u32, u32)> {
     Some((numbers.next()?.parse().ok()?, numbers.next()?.parse().ok()?))
 }
 
-/// Where distributions put it; /proc/config.gz is packed, and rare.
+/// The build configuration, from where distributions put it. /proc/config.gz is rare, and is not read.
 fn config(release: &str) -> Option<String> {
     [
         format!("/boot/config-{release}"),
@@ -87,7 +87,7 @@ fn config(release: &str) -> Option<String> {
     .find_map(|path| fs::read_to_string(path).ok())
 }
 
-/// Why nobody answers, for a program that found no scheduler.
+/// The error for a program that did not find Tombola running: it says what runs instead.
 pub fn not_running() -> Error {
     match state() {
         Err(error) => error,
@@ -108,9 +108,9 @@ fn read(name: &str) -> Option<String> {
     Some(text.trim().to_owned())
 }
 
-/// CPUs that there are at the moment; of one that is switched off nobody has a share.
+/// CPUs that are online now, at least 1. An offline CPU does not count in shares.
 pub fn online_cpus() -> u32 {
-    // SAFETY: a question without arguments in memory.
+    // SAFETY: the call takes no pointer.
     let cpus = unsafe { libc::sysconf(libc::_SC_NPROCESSORS_ONLN) };
     u32::try_from(cpus).unwrap_or(1).max(1)
 }
@@ -120,7 +120,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_kernel_without_sched_ext_is_told_why() {
+    fn the_cause_says_why_there_is_no_sched_ext() {
         let off = "CONFIG_A=y\n# CONFIG_SCHED_CLASS_EXT is not set\n";
         for (release, config, words) in [
             ("6.1.0-18-amd64", None, "sched_ext came with 6.12"),
@@ -134,8 +134,8 @@ mod tests {
                 Some("CONFIG_SCHED_CLASS_EXT=y\n"),
                 "in a container",
             ),
-            ("7.3.4", None, "configuration is not to be found"),
-            ("", None, "configuration is not to be found"),
+            ("7.3.4", None, "configuration was not found"),
+            ("", None, "configuration was not found"),
         ] {
             let (cause, _) = why_absent(release, config);
             assert!(cause.contains(words), "{release}: {cause}");

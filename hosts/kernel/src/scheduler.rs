@@ -1,13 +1,13 @@
-//! Loading the scheduler, holding it, and giving the machine back.
+//! Loads the scheduler, holds it, and ends it.
 //!
 //! ```text
 //!   start: check ─> claim /run/tombola ─> load ─> attach ─> pin ─> wait ─┬─ SIGINT, SIGTERM ─────> detach ─> remove
 //!                                                                   ^    ├─ the kernel ejected it ──^
-//!                                                                   └────┴─ SIGHUP, base tickets, or it is time
+//!                                                                   └────┴─ SIGHUP, base tickets, or a timeout
 //! ```
 //!
-//! The kernel holds the scheduler by a link that this process owns. If the process dies, the kernel itself closes the link
-//! and schedules as before; only files in /run/tombola are left behind, which the next start replaces.
+//! The kernel keeps the scheduler loaded by a link that this process owns. If the process dies, the kernel itself closes the
+//! link and schedules as before; only files in /run/tombola are left behind, which the next start replaces.
 
 use crate::abi;
 use crate::calls::Policy;
@@ -34,7 +34,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 use tombola_core::Rules;
 
-/// A quantum outside is refused: shorter ones cost more than they bring, longer ones would not fit the bound on lag.
+/// The range of the quantum, ns. A shorter one costs more than it improves; a longer one does not fit the bound on lag.
 pub const QUANTUM_NS_MIN: u64 = 100_000;
 pub const QUANTUM_NS_MAX: u64 = 100_000_000;
 pub const QUANTUM_NS_DEFAULT: u64 = 1_000_000;
@@ -43,27 +43,27 @@ pub const QUANTUM_NS_DEFAULT: u64 = 1_000_000;
 const _: () = assert!(Rules::stride(QUANTUM_NS_MAX).lag_ns < 1 << 29);
 const _: () = assert!(Rules::lottery(QUANTUM_NS_MAX).lag_ns < 1 << 29);
 
-/// Between two ticks of a kernel of 100 Hz. A slice that ends at the tick is that much longer than a quantum.
+/// The longest tick, that of a kernel with 100 Hz. A slice that ends at the tick may be that much longer than a quantum.
 const TICK_NS_MAX: u64 = 10_000_000;
 
-/// As many as the scheduler has accounts for (NR_CPUS in bpf/state.h).
+/// CPUs that the scheduler has state for (NR_CPUS in bpf/state.h).
 const CPUS_MAX: usize = length(|variables| &variables.cpus);
 
 const fn length<T, const N: usize>(_: fn(&types::bss) -> &[T; N]) -> usize {
     N
 }
 
-/// Of the names of the scheduler's programs.
+/// The prefix of the names of the scheduler's programs.
 const PREFIX: &[u8] = b"tombola_";
 
 const CAP_SYS_ADMIN: u32 = 21;
 
-/// Lines of libbpf's messages that an error repeats.
+/// How many of libbpf's last lines an error repeats.
 const LOG_LINES: usize = 30;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SliceEnd {
-    /// By a timer, at the time when it is due.
+    /// By a timer, on time.
     Timer,
     /// At the kernel's next tick, 1 to 10 ms apart. Cheaper, and coarser.
     Tick,
@@ -76,7 +76,7 @@ pub struct Options {
     pub slice_end: SliceEnd,
 }
 
-/// Why the scheduling ended.
+/// Why the scheduler ended.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum End {
     Asked(Signal),
@@ -86,32 +86,32 @@ pub enum End {
 /// What [`Running::wait`] waits for.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Event {
-    /// SIGHUP: what was said in files is to be read again.
+    /// SIGHUP: read the configuration files again.
     Reload,
     /// See [`Running::base_has_changed`].
     Changed,
     End(End),
 }
 
-/// Tombola schedules as long as this lives.
+/// The loaded scheduler. Dropping it ends the scheduler.
 pub struct Running {
-    // Dropped in this order: detach, free, remove the files.
+    // The fields are dropped in this order: detach, free, remove the files.
     _link: Link,
     _signals_link: Link,
     skeleton: MainSkel<'static>,
-    place: RuntimeDir,
+    runtime_dir: RuntimeDir,
     signals: SigSet,
-    /// Readable while one of them is there.
+    /// Readable while one of the signals is pending.
     signals_fd: SignalFd,
     daemon_events: RingBuffer<'static>,
 }
 
-/// Loads and attaches. From here on SIGINT, SIGTERM and SIGHUP are held back for [`Running::wait`].
+/// Loads and attaches the scheduler. From here on SIGINT, SIGTERM and SIGHUP are blocked, and [`Running::wait`] reports them.
 pub fn start(options: &Options) -> Result<Running> {
     check_range(options.quantum_ns)?;
     check_machine()?;
-    let place = RuntimeDir::claim()?;
-    check_nobody_schedules()?;
+    let runtime_dir = RuntimeDir::claim()?;
+    check_no_scheduler()?;
     let signals = hold_signals();
     libbpf_rs::set_print(Some((PrintLevel::Warn, keep_message)));
     let mut skeleton = load(options).map_err(|error| refused("loading it", &error))?;
@@ -133,9 +133,9 @@ pub fn start(options: &Options) -> Result<Running> {
         _link: link,
         _signals_link: signals_link,
         daemon_events: daemon_events(&skeleton)
-            .map_err(|error| refused("listening to it", &error))?,
+            .map_err(|error| refused("opening its events", &error))?,
         skeleton,
-        place,
+        runtime_dir,
         signals,
         signals_fd,
     };
@@ -143,12 +143,12 @@ pub fn start(options: &Options) -> Result<Running> {
     Ok(running)
 }
 
-/// A program as the kernel has taken it.
+/// A loaded BPF program.
 #[derive(Clone, Debug)]
 pub struct Program {
     /// Its first 15 characters.
     pub name: String,
-    /// How many instructions the verifier looked at. It gives up at a million.
+    /// Instructions that the verifier processed. It gives up at a million.
     pub verified: u32,
 }
 
@@ -162,25 +162,25 @@ impl Running {
         ProgInfoIter::default().filter(ours).map(program).collect()
     }
 
-    /// Reads again which uids are whose (/etc/subuid). Users who are there stay as they are.
+    /// Reads /etc/subuid again. Users that the scheduler already has stay as they are.
     pub fn reload_subordinates(&mut self) {
         write_subordinates(&mut self.skeleton);
     }
 
-    /// Returns when something has happened, or with nothing after `time`, if there is one.
+    /// Waits for the next event; with a `time` at most for that, and then returns None.
     pub fn wait(&self, time: Option<Duration>) -> Option<Event> {
-        // SAFETY: the ring buffer holds it open.
+        // SAFETY: the ring buffer keeps the descriptor open.
         let daemon_events = unsafe { BorrowedFd::borrow_raw(self.daemon_events.epoll_fd()) };
         let mut files = [
             PollFd::new(self.signals_fd.as_fd(), PollFlags::POLLIN),
             PollFd::new(daemon_events, PollFlags::POLLIN),
         ];
-        // Rounded up to whole milliseconds; too long a time is cut, which makes a look early.
+        // Rounded up to whole milliseconds. A time that is too long is cut, and the wait ends early.
         let timeout = time.map_or(PollTimeout::NONE, |time| {
             PollTimeout::try_from(time.as_micros().div_ceil(1000)).unwrap_or(PollTimeout::MAX)
         });
         let nothing = poll(&mut files, timeout) == Ok(0);
-        let _ = self.daemon_events.consume(); // what it is about is to be seen elsewhere
+        let _ = self.daemon_events.consume(); // records without content; the state is read below
         match next_signal(&self.signals) {
             Some(Signal::SIGHUP) => return Some(Event::Reload),
             Some(signal) => return Some(Event::End(End::Asked(signal))),
@@ -192,17 +192,18 @@ impl Running {
         (!nothing).then_some(Event::Changed)
     }
 
-    /// Have users come, or got other base tickets, since that was last forgotten? Until then no more is told of it.
+    /// Were users added, or base tickets changed, since [`Self::forget_changes`]? Until that is called again, no further change
+    /// ends [`Self::wait`].
     pub fn base_has_changed(&self) -> bool {
         let variables = self.skeleton.maps.bss_data.as_ref();
-        // SAFETY: a plain integer, which the kernel writes as well.
+        // SAFETY: a plain integer, which the kernel also writes.
         variables.is_some_and(|all| unsafe { std::ptr::read_volatile(&all.base_changed) } != 0)
     }
 
-    /// Before looking what has changed.
+    /// To be called before the changes are read, so that none is missed.
     pub fn forget_changes(&mut self) {
         if let Some(variables) = self.skeleton.maps.bss_data.as_mut() {
-            // SAFETY: it lives as long as the skeleton, and the kernel exchanges it atomically, too.
+            // SAFETY: the integer lives as long as the skeleton, and the kernel also exchanges it atomically.
             let changed = unsafe { AtomicU32::from_ptr(&raw mut variables.base_changed) };
             changed.swap(0, Ordering::SeqCst);
         }
@@ -215,13 +216,13 @@ impl Running {
         progs.tombola_tree.pin(abi::PIN_TREE).map_err(refused)?;
         maps.draws.pin(PIN_DRAWS).map_err(refused)?;
         maps.data_trace.pin(PIN_SWITCH).map_err(refused)?;
-        self.place.publish(abi::PIN_CALL)?;
-        self.place.publish(abi::PIN_TREE)
+        self.runtime_dir.publish(abi::PIN_CALL)?;
+        self.runtime_dir.publish(abi::PIN_TREE)
     }
 
     fn ejection(&self) -> Option<End> {
         let exit = &self.skeleton.maps.bss_data.as_ref()?.tombola_exit;
-        // SAFETY: a plain integer. The kernel writes it last, when the text is there.
+        // SAFETY: a plain integer. The kernel writes it last, after the texts.
         let kind = Kind::of(unsafe { std::ptr::read_volatile(&exit.kind) })?;
         Some(End::Ejected(Ejection {
             kind,
@@ -233,8 +234,8 @@ impl Running {
     }
 }
 
-// While they are written there are none: the scheduler goes by their number. One that cannot be read or written is told of; a
-// uid of it is a user of its own, which is what it was without Tombola.
+// While the ranges are written, their number is 0, so the scheduler uses none. Ranges that cannot be read or written are
+// reported; their uids are users of their own.
 fn write_subordinates(skeleton: &mut MainSkel) {
     let ranges = subordinate::read().unwrap_or_else(|error| {
         eprintln!("tombola: cannot read {}: {error}", subordinate::FILE);
@@ -249,7 +250,7 @@ fn write_subordinates(skeleton: &mut MainSkel) {
     let count = written.count();
     if count < ranges.len() {
         eprintln!(
-            "tombola: {} has {} ranges; the first {count} hold, for more there is no room",
+            "tombola: {} has {} ranges; only the first {count} are used, as there is no room for more",
             subordinate::FILE,
             ranges.len()
         );
@@ -288,7 +289,7 @@ fn check_machine() -> Result<()> {
         return Err(Error::NotRoot {
             what: "loading a scheduler",
             caller: user_name(Uid::effective().as_raw()),
-            cause: "a scheduler decides over everybody's threads (CAP_SYS_ADMIN)",
+            cause: "a scheduler controls the threads of all users (CAP_SYS_ADMIN)",
             command: "tombola start",
         });
     }
@@ -303,7 +304,7 @@ fn check_machine() -> Result<()> {
     }
 }
 
-fn check_nobody_schedules() -> Result<()> {
+fn check_no_scheduler() -> Result<()> {
     let state = sched_ext::state()?;
     if state.is_disabled() {
         return Ok(());
@@ -325,7 +326,7 @@ fn has_capability(capability: u32) -> bool {
 }
 
 fn load(options: &Options) -> libbpf_rs::Result<MainSkel<'static>> {
-    // The skeleton borrows its storage. It is needed until the process ends, so it is simply never freed.
+    // The skeleton borrows its storage. It is needed until the process exits, so it is never freed.
     let storage = Box::leak(Box::new(MaybeUninit::uninit()));
     let mut skeleton = MainSkelBuilder::default().open(storage)?;
     configure(&mut skeleton, options)?;
@@ -359,8 +360,8 @@ fn rules(options: &Options) -> Rules {
     rules
 }
 
-// A scheduler that starves threads must not starve the process that can end it. Children are not to inherit that. If it is
-// not permitted we go on without: the kernel's watchdog remains.
+// A scheduler that starves threads must not starve the process that can end it. Children do not inherit the priority. If it
+// is not permitted, the process goes on without: the kernel's watchdog remains.
 fn become_realtime() {
     let parameters = libc::sched_param { sched_priority: 1 };
     let policy = libc::SCHED_FIFO | libc::SCHED_RESET_ON_FORK;
@@ -371,14 +372,14 @@ fn become_realtime() {
     }
 }
 
-/// Holds back what asks a program to end, so that it can end in order.
+/// Blocks SIGINT, SIGTERM and SIGHUP, so that the program can end in order.
 pub fn hold_signals() -> SigSet {
     let signals = SigSet::from_iter([Signal::SIGINT, Signal::SIGTERM, Signal::SIGHUP]);
     signals.thread_block().expect("valid signals can be held");
     signals
 }
 
-/// Has one of the signals that are held back come?
+/// Is one of the blocked signals pending? That signal is consumed.
 pub fn is_signalled(signals: &SigSet) -> bool {
     next_signal(signals).is_some()
 }
@@ -388,12 +389,12 @@ fn next_signal(signals: &SigSet) -> Option<Signal> {
         tv_sec: 0,
         tv_nsec: 0,
     };
-    // SAFETY: set and time live through the call; the details of the signal are not asked for.
+    // SAFETY: set and time live through the call; the signal's details are not requested.
     let signal = unsafe { libc::sigtimedwait(signals.as_ref(), std::ptr::null_mut(), &at_once) };
     Signal::try_from(signal).ok()
 }
 
-// The kernel names threads in it, and these choose their names themselves.
+// The kernel's texts contain names of threads, which threads choose themselves.
 fn text(chars: &[i8]) -> String {
     let bytes: Vec<u8> = chars
         .iter()
@@ -405,7 +406,7 @@ fn text(chars: &[i8]) -> String {
     lines.join("\n")
 }
 
-// libbpf says why something failed only through its messages, the verifier's among them.
+// libbpf says why something failed only in its messages, with the verifier's among them.
 static MESSAGES: Mutex<String> = Mutex::new(String::new());
 
 fn keep_message(_level: PrintLevel, message: String) {

@@ -1,4 +1,4 @@
-//! Uids that belong to other users: /etc/subuid, which says who may use which in user namespaces (subuid(5)).
+//! Subordinate uids: /etc/subuid says which user may use which uids in user namespaces (subuid(5)).
 
 use nix::unistd::User;
 use std::fs;
@@ -6,7 +6,7 @@ use std::io::{self, ErrorKind};
 
 pub const FILE: &str = "/etc/subuid";
 
-/// As the scheduler reads it (bpf/state.h).
+/// As the scheduler reads it (`struct subordinate` in bpf/state.h).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(C)]
 pub struct Range {
@@ -28,7 +28,7 @@ impl Range {
     }
 }
 
-/// Ranges that do not overlap, in ascending order. Without the file there are none.
+/// The file's ranges, in ascending order and without overlap; none if there is no file.
 pub fn read() -> io::Result<Vec<Range>> {
     match fs::read(FILE) {
         Ok(bytes) => Ok(ranges(&String::from_utf8_lossy(&bytes), owner)),
@@ -44,14 +44,14 @@ fn owner(name: &str) -> Option<u32> {
     }
 }
 
-// Lines that cannot be read, or are of nobody, say nothing, as for the programs that make namespaces.
+// Invalid lines, and lines of unknown users, are ignored, as by the programs that make namespaces.
 fn ranges(text: &str, owner: impl Fn(&str) -> Option<u32>) -> Vec<Range> {
     let mut ranges: Vec<Range> = text
         .lines()
         .filter_map(|line| range(line, &owner))
         .collect();
     ranges.sort_by_key(|range| range.first);
-    // Where two overlap, the uids are those of the one that begins later.
+    // Where two ranges overlap, the uids belong to the one that begins later.
     for i in 1..ranges.len() {
         let next = ranges[i].first;
         let before = &mut ranges[i - 1];
@@ -66,7 +66,7 @@ fn range(line: &str, owner: impl Fn(&str) -> Option<u32>) -> Option<Range> {
     let (name, first, count) = (fields.next()?, fields.next()?, fields.next()?);
     let first: u32 = first.trim().parse().ok()?;
     let count: u32 = count.trim().parse().ok()?;
-    // Root is nobody's subordinate, nor is the kernel's word for "none" a uid.
+    // Root is not subordinate to any user, and the largest number is the kernel's "no uid".
     if first == 0 || count == 0 || first.checked_add(count).is_none() {
         return None;
     }
@@ -109,7 +109,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_range_says_nothing() {
+    fn invalid_lines_are_ignored() {
         let text = "# comment\n\nalice\nalice:1\nalice:x:1\nalice:0:10\nalice:5:0\nnobody:5:5\nalice:4294967290:10\n";
         assert_eq!(of(text), []);
     }

@@ -1,7 +1,7 @@
-//! Following the draws: one record for each run that ended. For root.
+//! Follows the draws: one record for each run that ended. Needs root.
 //!
-//! The scheduler records only while somebody reads: a switch in a map of its own is on for that time. If the reader is
-//! killed it stays on, and costs a failed reservation in the full ring buffer per draw, until the next reader ends.
+//! The scheduler records only while the reader's switch, in a map of its own, is on. If the reader is killed, the switch
+//! stays on, and each run costs a failed reservation in the full ring buffer, until the next reader ends.
 
 use crate::abi::{self, Draw};
 use crate::calls::Client;
@@ -15,12 +15,13 @@ use std::cell::Cell;
 use std::ops::ControlFlow;
 use std::time::Duration;
 
-/// Between two looks into the ring buffer. It holds 14,000 draws, so many CPUs at a quantum of 1 ms fill it in no shorter
-/// time; and the reader does not wake for each record, which would itself be a draw to be recorded.
+/// Between two reads of the ring buffer. It holds 16,384 records, as many as 327 CPUs make in that time with runs of 1 ms.
+/// The reader does not wake up for each record: every wake-up would be a draw, and make a record.
 const LOOK_EVERY: Duration = Duration::from_millis(50);
 
-/// Gives each draw to `each`, from now on, until that breaks or `stop`, asked after every look, says so. Fails when the
-/// scheduler ends meanwhile. Returns how many runs there was no room for, because they were looked for too seldom.
+/// Calls `each` for each draw from now on, until `each` breaks or `stop` returns true; `stop` is called after each read.
+/// Returns how many runs were not recorded because the ring buffer was full. Fails without root, if another reader follows
+/// the draws, and when the scheduler ends.
 pub fn follow(
     mut each: impl FnMut(&Draw) -> ControlFlow<()>,
     mut stop: impl FnMut() -> bool,
@@ -30,7 +31,7 @@ pub fn follow(
         return Err(Error::NotRoot {
             what: "following the draws",
             caller: user_name(Uid::effective().as_raw()),
-            cause: "they tell what everybody's programs do and when",
+            cause: "they show what all users' programs do, and when",
             command: "tombola trace",
         });
     }
@@ -68,7 +69,7 @@ fn untraced(client: &Client) -> Result<u64> {
     Ok(found.map_or(0, |(_, count)| count))
 }
 
-// What a reader that was killed had not read.
+// Discards what a killed reader has left unread.
 fn discard_old(draws: &MapHandle) -> Result<()> {
     let mut ring = RingBufferBuilder::new();
     ring.add(draws, |_| 0).map_err(unreadable)?;
@@ -98,7 +99,7 @@ impl Switch {
 
 impl Drop for Switch {
     fn drop(&mut self) {
-        // It fails only if the scheduler is gone, and with it the switch.
+        // If this fails, the switch stays on, as after a kill.
         let _ = self.set(0);
     }
 }
@@ -107,7 +108,7 @@ fn draw_from(record: &[u8]) -> Option<Draw> {
     if record.len() < size_of::<Draw>() {
         return None;
     }
-    // SAFETY: long enough, and every bit pattern is a Draw.
+    // SAFETY: the record is long enough, and every bit pattern is a Draw.
     Some(unsafe { record.as_ptr().cast::<Draw>().read_unaligned() })
 }
 

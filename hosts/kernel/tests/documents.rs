@@ -1,4 +1,4 @@
-//! What the documents say of limits is what the sources say.
+//! The limits in the documents are those of the sources.
 
 use tombola_kernel::scheduler::{QUANTUM_NS_MAX, QUANTUM_NS_MIN};
 use tombola_kernel::{KERNEL_MIN, abi};
@@ -9,7 +9,7 @@ const STATE: &str = include_str!("../bpf/state.h");
 const MAIN: &str = include_str!("../bpf/main.bpf.c");
 const CORE: &str = include_str!("../../../core/include/tombola/limits.h");
 
-/// What follows `before` in a source, up to the end of the line.
+/// The rest of the line after `before` in a source.
 fn after<'a>(text: &'a str, before: &str) -> &'a str {
     let (_, rest) = text.split_once(before).expect(before);
     rest.lines().next().unwrap_or_default().trim_end()
@@ -20,7 +20,7 @@ fn number(text: &str) -> u64 {
     digits.parse().expect(text)
 }
 
-/// The second column of the row whose first one begins like this.
+/// The second column of the row whose first column begins with `row`.
 fn limit(row: &str) -> &'static str {
     let line = LIMITS
         .lines()

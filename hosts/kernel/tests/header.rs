@@ -1,4 +1,4 @@
-//! The C headers: they compile as a strict compiler wants it, and Rust's side of the ABI agrees with them.
+//! The C headers compile without warnings, and Rust's side of the ABI agrees with them.
 
 use std::fmt::Write;
 use std::mem::offset_of;
@@ -182,7 +182,8 @@ fn counters_are_shown_by_the_names_that_the_header_gives_them() {
     assert_eq!(names, abi::COUNTERS);
 }
 
-/// Where no Tombola is, even if one runs on this machine. What the program does beside one is tried in the virtual machine.
+/// The path is redefined, so that the program does not find Tombola even if it runs on this machine. The tests in the virtual
+/// machine run the program with Tombola.
 #[test]
 fn a_c_program_uses_the_calls_and_is_told_when_tombola_is_not_running() {
     let elsewhere = scratch("elsewhere.h");

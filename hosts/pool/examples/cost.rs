@@ -1,7 +1,7 @@
-//! What the pool takes for itself: `cargo run --release -p tombola-pool --example cost`
+//! What the pool itself costs: `cargo run --release -p tombola-pool --example cost`
 //!
-//! A choice (one pick and one settlement) among so many jobs that wait, in each order; and of all CPU time, what chunks of a
-//! millisecond leave to the pool. In CPU time, so that what else the machine does counts little.
+//! Measures a choice (one pick and one settlement) among waiting jobs, in each order; and the pool's part of all CPU time, with
+//! chunks of a millisecond. It measures CPU time, so that other programs disturb little.
 
 use std::ops::ControlFlow::Continue;
 use std::sync::Arc;
@@ -12,7 +12,7 @@ use tombola_pool::{Job, Order, Pool, Width};
 const QUANTUM_NS: u64 = 1_000_000;
 const JOBS: [u64; 4] = [100, 1_000, 10_000, 100_000];
 const CHOICES: u64 = 200_000;
-/// The best of so many: what disturbs makes it longer only.
+/// The shortest of so many rounds counts: a disturbance only makes a round longer.
 const ROUNDS: usize = 5;
 const CHUNKS: u64 = 4_000;
 

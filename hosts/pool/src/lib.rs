@@ -1,8 +1,8 @@
-//! Jobs inside one process: whose work is next.
+//! Jobs inside one process: which job's work is next.
 //!
-//! Servers get more requests than they can serve at once. A pool does their work in chunks of about a millisecond, and before
-//! each chunk it chooses: by arrival, by priority, by priority for the work that is left ([`Order::Gittins`]), or in proportion
-//! to tickets, with the currencies, the lottery and the strides of the kernel's scheduler, which are the same code.
+//! Servers get more requests than they can serve at once. A pool does their work in chunks of about a millisecond, and chooses
+//! a job before each chunk: in the order of submission, by priority, by priority per unit of work left ([`Order::Gittins`]), or
+//! in proportion to tickets, with the same code (currencies, lottery, stride) as the kernel's scheduler.
 //!
 //! ```
 //! use std::ops::ControlFlow;
@@ -21,11 +21,12 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! A job may be worked on by all workers at once or by one ([`Width`]), joined by others who want the same ([`Waiting::join`]),
-//! and cancelled. A panic in a chunk is its job's [`Outcome`]. The queue is bounded: [`Pool::submit`] waits for room,
-//! [`Pool::try_submit`] says that there is none. No lock is held while a chunk runs, and a choice takes O(log n).
+//! All workers may work on a job at once, or only one ([`Width`]). Clients that want the same work join its job
+//! ([`Waiting::join`]), and may cancel. A panic in a chunk is its job's [`Outcome`]. The queue is bounded: [`Pool::submit`]
+//! waits for room, [`Pool::try_submit`] is refused if there is none. No lock is held while a chunk runs, and a choice takes
+//! O(log n).
 //!
-//! [`queue::RunQueue`] is all of that but the threads and the clock, for simulations and other event loops.
+//! [`queue::RunQueue`] is all of that without the threads and the clock, for simulations and other event loops.
 
 mod order;
 mod pool;

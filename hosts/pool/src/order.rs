@@ -1,28 +1,28 @@
-//! In which order jobs have their turns, and how many workers each.
+//! The order in which jobs run, and how many workers each may have.
 
 use std::cmp::{Ordering, Reverse};
 use std::fmt::{self, Display, Formatter};
 use std::str::FromStr;
 use thiserror::Error;
 
-/// Whose chunk is next.
+/// Which job's chunk is next.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Order {
     /// First come, first served.
     Fifo,
-    /// The most tickets first; among equals the first that came.
+    /// The most tickets first; among equals the first submitted.
     Priority,
-    /// The most tickets for the job's units first: Smith's rule (1956), best if how long a job takes is known and nobody is
-    /// interrupted.
+    /// The most tickets per unit of the job first: Smith's rule (1956), optimal if the lengths of jobs are known and no job is
+    /// preempted.
     Smith,
-    /// The most tickets for the units that are left first: Gittins' index (1979) where the answer is somewhere in what was not
-    /// searched yet, each place as likely as any other. No other order has a smaller mean of waiting times weighted by tickets
-    /// then. It rises while a job is worked on.
+    /// The most tickets per unit that is left first: Gittins' index (1979) for a search whose answer is equally likely in each
+    /// unit not searched yet. Then no other order has a smaller mean of the waiting times, weighted by tickets. The index rises
+    /// while a job runs.
     #[default]
     Gittins,
-    /// Each chunk is drawn, with chances in proportion to tickets.
+    /// A lottery for each chunk, with chances in proportion to tickets.
     Lottery,
-    /// Chunks in proportion to tickets, within about one.
+    /// Chunks in proportion to tickets, within about one chunk.
     Stride,
 }
 
@@ -48,12 +48,12 @@ impl Order {
         }
     }
 
-    /// Is it the core's economy that chooses? Otherwise it is a rank.
+    /// Does the core's economy choose? Otherwise the ranks do.
     pub(crate) fn is_proportional(self) -> bool {
         matches!(self, Self::Lottery | Self::Stride)
     }
 
-    /// Where a job stands, the smallest first. Jobs of equal rank have their turns as they came.
+    /// A job's rank: the smallest is first, and among equals the first submitted.
     pub(crate) fn rank(self, tickets: u64, units: u64, left: u64) -> Rank {
         let (tickets, work) = match self {
             Self::Priority => (tickets, 1),
@@ -85,7 +85,7 @@ impl Width {
     }
 }
 
-/// Nothing of its kind has this name.
+/// No order, or no width, has this name.
 #[derive(Clone, Debug, Error, PartialEq, Eq)]
 #[error("{name:?} is not one of {}", .there_are.join(", "))]
 pub struct UnknownName {

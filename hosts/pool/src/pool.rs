@@ -1,4 +1,4 @@
-//! Workers, and those who want work done.
+//! Worker threads, and the clients of jobs.
 //!
 //! ```text
 //!   submit ──> State (one lock) <── pick, settle ── workers, each: chunk, without the lock, and again
@@ -19,23 +19,23 @@ use std::io;
 use std::ops::{ControlFlow, Range};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-/// Tickets of a job of which nothing is said.
+/// Tickets of a job if none are set.
 pub const TICKETS_DEFAULT: u32 = 100;
 
-/// What became of a job.
+/// What a client is told of its job.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Outcome<T> {
-    /// A chunk came upon what was sought.
+    /// A chunk found what was sought.
     Found(T),
-    /// All units were done, and none was it.
+    /// All units were done, and nothing was found.
     Exhausted,
-    /// Nobody waited for it any more, or the pool was aborted.
+    /// The client cancelled, or the pool was aborted.
     Cancelled,
-    /// A chunk panicked, and said this.
+    /// A chunk panicked with this message.
     Panicked(String),
 }
 
-/// Whether a job is over: found, failed, or wanted by nobody any more. What is still tried for it is in vain.
+/// Whether a job is over. Chunks of it that still run are useless then.
 pub struct Over(AtomicBool);
 
 impl Over {
@@ -56,15 +56,15 @@ impl Over {
 type Run<T> = dyn Fn(Range<u64>, &Over) -> ControlFlow<T> + Send + Sync;
 type Answer<T> = Box<dyn FnOnce(Outcome<T>) + Send>;
 
-/// Work that is to be done in chunks, by one worker or by several at once.
+/// Work that is done in chunks, by one worker or by several at once.
 pub struct Job<T> {
     run: Arc<Run<T>>,
     request: Request,
 }
 
 impl<T> Job<T> {
-    /// `run` is called for one range of 0..units after another, and breaks with what was sought. It may be called for several
-    /// at once. A chunk is not interrupted when the job is over; one of more than a millisecond should look from time to time.
+    /// `run` is called for one range of 0..units after another, or for several at once, and breaks with what it has found. A
+    /// chunk is not interrupted when the job is over; one of more than a millisecond should check [`Over`] from time to time.
     pub fn new(
         units: u64,
         run: impl Fn(Range<u64>, &Over) -> ControlFlow<T> + Send + Sync + 'static,
@@ -80,14 +80,14 @@ impl<T> Job<T> {
         }
     }
 
-    /// How many units make a chunk: about a millisecond of work, as chunks are not interrupted. All of them if it is not said.
+    /// Units in a chunk: about a millisecond of work, as chunks are not interrupted. All of the job's if not set.
     #[must_use]
     pub fn chunk(mut self, units: u64) -> Self {
         self.request.chunk = units.max(1);
         self
     }
 
-    /// 1 to 10000; 100 if it is not said. Panics at others.
+    /// 1 to 10000; 100 if not set. Panics outside of that range.
     #[must_use]
     pub fn tickets(mut self, tickets: u32) -> Self {
         check(tickets);
@@ -102,7 +102,7 @@ impl<T> Job<T> {
     }
 }
 
-// Loom's Arc does not turn into one of a trait by itself.
+// Loom's Arc is not coerced to an Arc of a trait object.
 fn share<T>(
     run: impl Fn(Range<u64>, &Over) -> ControlFlow<T> + Send + Sync + 'static,
 ) -> Arc<Run<T>> {
@@ -115,9 +115,9 @@ fn share<T>(
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Phase {
     Open,
-    /// What is there is done, nothing new is taken.
+    /// Present jobs are finished, new ones are refused.
     Closing,
-    /// Nothing is done any more.
+    /// All jobs are cancelled, new ones are refused.
     Aborted,
 }
 
@@ -144,12 +144,12 @@ struct State<T> {
 }
 
 impl<T> State<T> {
-    /// Nothing is left to do, and nothing new is taken.
+    /// No job is left, and new ones are refused.
     fn is_over(&self) -> bool {
         self.phase != Phase::Open && self.queue.is_empty()
     }
 
-    /// What was the job's, after its last chunk or because nobody waits for it any more.
+    /// Moves to `ended` what belonged to a job that has ended, and the answers of its clients `waiters`.
     fn take_off(&mut self, job: JobId, waiters: &[WaiterId], ended: &mut Ended<T>) {
         let answers = waiters
             .iter()
@@ -161,8 +161,8 @@ impl<T> State<T> {
     }
 }
 
-/// What is left of jobs that have ended. All of it is their users' code, down to its destructors, so none of it is dropped or
-/// called under the lock, and none of it ends a worker.
+/// What is left of jobs that have ended. All of it is code of the pool's user, even its destructors, so none of it is dropped
+/// or called under the lock, and none of it ends a worker.
 struct Ended<T> {
     answers: Vec<Answer<T>>,
     runs: Vec<Running<T>>,
@@ -178,7 +178,7 @@ impl<T: Clone> Ended<T> {
 
     fn tell(self, outcome: Outcome<T>) {
         for answer in self.answers {
-            // Who is told may be gone, and that is nothing to the others.
+            // An answer may panic; the others are called all the same.
             let _ = contained(|| answer(outcome.clone()));
         }
         let _ = contained(|| drop(self.runs));
@@ -186,11 +186,11 @@ impl<T: Clone> Ended<T> {
     }
 }
 
-/// A panic is the end of what panicked, and of nothing else.
+/// Calls code of the pool's user. A panic ends only that call.
 fn contained<R>(users: impl FnOnce() -> R) -> Result<R, String> {
     catch_unwind(AssertUnwindSafe(users)).map_err(|panic| {
         let words = words(panic.as_ref());
-        // What was thrown may throw again when it is dropped.
+        // The panic's payload may panic when it is dropped.
         if let Err(again) = catch_unwind(AssertUnwindSafe(|| drop(panic))) {
             std::mem::forget(again);
         }
@@ -200,9 +200,9 @@ fn contained<R>(users: impl FnOnce() -> R) -> Result<R, String> {
 
 struct Shared<T> {
     state: Mutex<State<T>>,
-    /// There is something to do, or never will be again.
+    /// A chunk may be ready, or the pool is over.
     work: Condvar,
-    /// There is room for one more.
+    /// There is room for one more job.
     room: Condvar,
     jobs_max: usize,
     width: Width,
@@ -213,7 +213,7 @@ impl<T> Shared<T> {
         self.state.lock().expect("nothing panics under the lock")
     }
 
-    /// A job has ended.
+    /// A job has ended, or has lost a client.
     fn after_end(&self, is_over: bool) {
         self.room.notify_one();
         if is_over {
@@ -222,7 +222,7 @@ impl<T> Shared<T> {
     }
 }
 
-/// How a pool is to be.
+/// The settings of a pool.
 #[derive(Clone, Debug)]
 pub struct Builder {
     workers: usize,
@@ -234,7 +234,7 @@ pub struct Builder {
 }
 
 impl Builder {
-    /// Threads; as many as there are CPUs if it is not said.
+    /// Worker threads, at least 1; as many as CPUs if not set.
     #[must_use]
     pub fn workers(mut self, workers: usize) -> Self {
         self.workers = workers;
@@ -247,21 +247,21 @@ impl Builder {
         self
     }
 
-    /// May all workers work on one job at once, or only one?
+    /// How many workers may work on one job at a time.
     #[must_use]
     pub fn width(mut self, width: Width) -> Self {
         self.width = width;
         self
     }
 
-    /// How many jobs there may be that have not ended; 10,000 if it is not said.
+    /// The most jobs that have not ended, at least 1; 10,000 if not set.
     #[must_use]
     pub fn jobs_max(mut self, jobs: usize) -> Self {
         self.jobs_max = jobs;
         self
     }
 
-    /// What a chunk takes, about: charged in advance while it runs. 1 ms if it is not said. Panics outside of 1 us to 100 ms.
+    /// About the length of a chunk, charged in advance while it runs. 1 ms if not set. Panics outside of 1 us to 100 ms.
     #[must_use]
     pub fn quantum_ns(mut self, quantum_ns: u64) -> Self {
         check_quantum(quantum_ns);
@@ -269,7 +269,7 @@ impl Builder {
         self
     }
 
-    /// Of the lottery.
+    /// The lottery's seed; 0 if not set.
     #[must_use]
     pub fn seed(mut self, seed: u64) -> Self {
         self.seed = seed;
@@ -305,14 +305,14 @@ impl Builder {
     }
 }
 
-/// Threads that do the chunks of jobs, those first whose turn it is. Dropping it is [`Pool::abort`].
+/// Threads that run the chunks of jobs, in the pool's [`Order`]. Dropping it is [`Pool::abort`].
 pub struct Pool<T: Clone + Send + 'static> {
     shared: Arc<Shared<T>>,
     workers: Mutex<Vec<JoinHandle<()>>>,
 }
 
-/// Somebody who waits for a job. Dropping it changes nothing: the job is done all the same, and the answer called. A clone is the
-/// same somebody.
+/// A client that waits for a job. Dropping it changes nothing: the job is done all the same, and the answer called. A clone is
+/// the same client.
 pub struct Waiting<T: Clone + Send + 'static> {
     shared: Arc<Shared<T>>,
     job: JobId,
@@ -334,19 +334,19 @@ impl Pool<()> {
 }
 
 impl<T: Clone + Send + 'static> Pool<T> {
-    /// A currency of so many tickets inside another: what is in it has together what it has.
+    /// A new currency inside another. Its clients share what its tickets get. Panics if `tickets` is not 1 to 10000.
     pub fn currency(&self, inside: Currency, tickets: u32) -> Result<Currency, Refused> {
         check(tickets);
         self.shared.lock().queue.currency(inside, tickets)
     }
 
-    /// Other tickets for a currency, from the next chunk on.
+    /// Changes a currency's tickets, from the next chunk on. Panics if `tickets` is not 1 to 10000.
     pub fn fund(&self, currency: Currency, tickets: u32) -> Result<(), Refused> {
         check(tickets);
         self.shared.lock().queue.fund(currency, tickets)
     }
 
-    /// Gives a currency back. Refused while a job or a currency is in it.
+    /// Ends a currency. Refused while a client or a currency is in it.
     pub fn retire(&self, currency: Currency) -> Result<(), Refused> {
         self.shared.lock().queue.retire(currency)
     }
@@ -357,8 +357,8 @@ impl<T: Clone + Send + 'static> Pool<T> {
         self.shared.lock().queue.len()
     }
 
-    /// Takes a job, if there is room. `answer` is called once, by a worker or by who ends the job, without any lock held; it
-    /// should be short. A panic in it is contained.
+    /// Takes a job, if there is room. `answer` is called once, without a lock held, by a worker or by the thread that cancels the
+    /// job or ends the pool; it should be short. A panic in it ends nothing else. A job of no units is answered at once.
     pub fn try_submit(
         &self,
         job: &Job<T>,
@@ -367,7 +367,8 @@ impl<T: Clone + Send + 'static> Pool<T> {
         self.take(job, Box::new(answer), false)
     }
 
-    /// The same, but waits until there is room. Not for answers: all workers might wait for room that only they make.
+    /// The same, but waits until there is room. Not to be called in an answer: all workers might wait for room that only workers
+    /// can make.
     pub fn submit(
         &self,
         job: &Job<T>,
@@ -402,7 +403,7 @@ impl<T: Clone + Send + 'static> Pool<T> {
             Ok(taken) => taken,
             Err(refused) => {
                 drop(state);
-                // It may have been woken for room that it leaves to the next.
+                // This thread may have been woken for room that it does not take.
                 shared.room.notify_one();
                 return Err(refused);
             }
@@ -429,8 +430,8 @@ impl<T: Clone + Send + 'static> Pool<T> {
         }
     }
 
-    /// Takes no more jobs, does those that are there, and ends the workers. Returns when they have ended, but for the one that
-    /// calls it, if it is a worker, and at once if somebody else is about it already.
+    /// Takes no more jobs, finishes the present ones, and ends the workers. Returns when they have ended, except a worker that
+    /// calls it itself. A second call meanwhile returns at once.
     pub fn close(&self) {
         self.end(Phase::Closing);
     }
@@ -459,7 +460,7 @@ impl<T: Clone + Send + 'static> Pool<T> {
         let me = thread::current().id();
         for worker in workers {
             if worker.thread().id() != me {
-                worker.join().expect("what a job does is contained");
+                worker.join().expect("a worker catches panics");
             }
         }
     }
@@ -485,7 +486,7 @@ impl<T: Clone + Send + 'static> Clone for Waiting<T> {
 }
 
 impl<T: Clone + Send + 'static> Waiting<T> {
-    /// One more waits for the same job, and pays for it as well.
+    /// One more client waits for the same job, and pays for it as well. Panics if `tickets` is not 1 to 10000.
     pub fn join(
         &self,
         tickets: u32,
@@ -503,7 +504,8 @@ impl<T: Clone + Send + 'static> Waiting<T> {
         })
     }
 
-    /// Waits no more; the answer is "cancelled" if it was not called yet. Who else waits for the job goes on to.
+    /// The client leaves its job, and is told [`Outcome::Cancelled`] if it was not answered yet. The job goes on for its other
+    /// clients.
     pub fn cancel(&self) {
         let mut state = self.shared.lock();
         let mut ended = Ended::nothing();
@@ -569,14 +571,14 @@ fn words(panic: &(dyn Any + Send)) -> String {
         .unwrap_or_else(|| "something that is not text".into())
 }
 
-/// CPU time of this thread: what it waits for, or what others take from it, is not the job's.
+/// CPU time of this thread, ns. A job is not charged while its worker sleeps or is preempted.
 #[cfg(not(loom))]
 fn cpu_ns() -> u64 {
     let mut used = libc::timespec {
         tv_sec: 0,
         tv_nsec: 0,
     };
-    // SAFETY: the time lives through the call, which fails for no thread that asks about itself.
+    // SAFETY: the time lives through the call, which cannot fail for the calling thread's own clock.
     unsafe { libc::clock_gettime(libc::CLOCK_THREAD_CPUTIME_ID, &raw mut used) };
     used.tv_sec.cast_unsigned() * 1_000_000_000 + used.tv_nsec.cast_unsigned()
 }

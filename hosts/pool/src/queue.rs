@@ -1,13 +1,13 @@
-//! Which chunk of which job is next. No threads, no clock: what is true is said by whoever uses it.
+//! Which chunk of which job is next. No threads, no clock: the caller says how long a chunk took.
 //!
 //! ```text
 //!   submit ──> job ── pick ──> chunk ── settle ──┬─> going on
-//!   join ─────> ^                                └─> ended: all who waited for it
+//!   join ─────> ^                                └─> ended: the clients of the job
 //! ```
 //!
-//! A job is so many units of work, taken in chunks from the first to the last. Who waits for it is a client with tickets in a
-//! currency; who wants what another waits for already joins it, and their tickets add: whichever of them has its turn, the
-//! common work goes on, and that one pays for the chunk, even if it waits no more when the chunk ends.
+//! A job is a number of units of work, taken in chunks from the first to the last. A client waits for it, with tickets in a
+//! currency. Other clients may join, and their tickets add up: whichever client is picked, the common work goes on, and that
+//! client pays for the chunk, even if it has left when the chunk ends.
 
 use crate::order::{Order, Rank, Width};
 use slotmap::{SlotMap, new_key_type};
@@ -16,51 +16,51 @@ use std::ops::{Range, RangeInclusive};
 use thiserror::Error;
 use tombola_core::{BEST_EFFORT, Bill, Economy, Kind, Rules, limits, mix};
 
-/// Tickets that a client may hold.
+/// Tickets that a client or a currency may hold.
 pub const TICKETS: RangeInclusive<u32> = 1..=10_000;
 
-/// What a quantum may be, in ns: the core bounds how far a client may be ahead or behind, and a quantum is well within.
+/// The range of the quantum, ns. The core bounds how far a client may be ahead or behind; a quantum is well within that bound.
 pub const QUANTUM_NS: RangeInclusive<u64> = 1_000..=100_000_000;
 
 new_key_type! {
-    /// Of one job, never of another.
+    /// Identifies a job; never used again.
     pub struct JobId;
-    /// Of one who waits for a job.
+    /// Identifies a client that waits for a job; never used again.
     pub struct WaiterId;
     struct CurrencyNodeId;
 }
 
-/// A currency of one queue, never of another.
+/// A currency; valid in the queue that made it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Currency(Option<CurrencyNodeId>);
 
 impl Currency {
-    /// That of all who have none of their own.
+    /// The currency of clients that have no other.
     pub const BASE: Self = Self(None);
 }
 
-/// Why something is not done. Nothing has changed then.
+/// Why a call is refused. It has changed nothing.
 #[derive(Clone, Copy, Debug, Error, PartialEq, Eq)]
 pub enum Refused {
     #[error(
-        "the queue is full: as many jobs as it takes have not ended yet; try again when one has"
+        "the queue is full: it holds as many unfinished jobs as it may; try again when one has ended"
     )]
     Full,
     #[error(
-        "{} clients and currencies are there, and there is no place for more; try again when a job has ended",
+        "{} clients and currencies exist, and there is no room for more; try again when a job has ended",
         limits::CLIENTS - 4
     )]
     NoPlace,
-    #[error("no currency of this queue: it was retired, or is another's")]
+    #[error("no currency of this queue: it was retired, or belongs to another queue")]
     NoSuchCurrency,
     #[error(
         "currencies are nested {} deep at most; make it inside one that is less deep",
         limits::NESTED_MAX
     )]
     TooDeep,
-    #[error("the currency has clients or currencies in it; retire it when they have gone")]
+    #[error("the currency has clients or currencies in it; retire it when it is empty")]
     InUse,
-    #[error("the base is nobody's: it has no tickets to change, and is not retired")]
+    #[error("the base currency has no tickets to change, and cannot be retired")]
     Base,
     #[error("the queue is closed: it takes no more jobs")]
     Closed,
@@ -68,48 +68,48 @@ pub enum Refused {
     Ended,
 }
 
-/// What somebody wants done.
+/// A job to be submitted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Request {
     /// At least 1.
     pub units: u64,
-    /// How many of them are done at a time, at least 1; the last chunk may have fewer.
+    /// Units in a chunk, at least 1; the last chunk may have fewer.
     pub chunk: u64,
     pub tickets: u32,
     pub currency: Currency,
 }
 
-/// A part of a job that a worker has been given.
+/// Units of a job that a worker has taken.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Chunk {
     pub job: JobId,
     pub units: Range<u64>,
-    /// Who pays.
+    /// The client that pays.
     waiter: WaiterId,
 }
 
-/// What became of a chunk's job.
+/// The state of a chunk's job after the chunk.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Settled {
     Going,
-    /// With this chunk. These waited for it.
+    /// It ended with this chunk. These clients waited for it.
     Ended(Vec<WaiterId>),
-    /// Before this chunk was done.
+    /// It had ended before.
     Gone,
 }
 
 struct Job {
-    /// How many came before it.
+    /// Its number in the order of submission.
     arrival: u64,
     units: u64,
     chunk: u64,
-    /// The first that nobody has been given.
+    /// The first unit that no worker has taken.
     next: u64,
-    /// Chunks that somebody has been given.
+    /// Chunks that workers have taken and not settled.
     out: u32,
     tickets: u64,
     waiters: Vec<WaiterId>,
-    /// Its place among those that wait for a worker, if it is there.
+    /// Its rank among the jobs that wait for a worker, if it does.
     rank: Option<Rank>,
 }
 
@@ -120,16 +120,16 @@ impl Job {
 }
 
 struct Waiter {
-    /// None: it waits no more, and is here until its last chunk is settled.
+    /// None: it has left, and stays here until its last chunk is settled.
     job: Option<JobId>,
     tickets: u32,
     currency: Currency,
     leaf: u32,
-    /// Chunks that it is to pay for.
+    /// Chunks not settled yet, for which it pays.
     out: u32,
 }
 
-/// A currency's clients are in it.
+/// A currency, as a client of the one around it.
 struct CurrencyNode {
     node: u32,
     inside: Currency,
@@ -140,7 +140,7 @@ struct CurrencyNode {
 pub struct RunQueue {
     order: Order,
     width: Width,
-    /// What a chunk is expected to take, and is charged for in advance.
+    /// The expected length of a chunk, charged in advance.
     quantum_ns: u64,
     seed: u64,
     draws: u32,
@@ -148,16 +148,16 @@ pub struct RunQueue {
     jobs: SlotMap<JobId, Job>,
     waiters: SlotMap<WaiterId, Waiter>,
     currencies: SlotMap<CurrencyNodeId, CurrencyNode>,
-    /// Jobs that wait for a worker, in orders by rank: the first that came first among equals.
+    /// In orders by rank: jobs that wait for a worker, by rank and then in the order of submission.
     ranked: BTreeSet<(Rank, u64, JobId)>,
-    /// Clients; in proportional orders it chooses among those that wait.
+    /// The accounts of all clients. In proportional orders it picks one.
     economy: Economy,
-    /// Whose each of the economy's clients is.
+    /// The client that each leaf of the economy stands for.
     by_leaf: Vec<WaiterId>,
 }
 
 impl RunQueue {
-    /// `seed`: the lottery's; the same seed draws the same. Panics if the quantum is outside of [`QUANTUM_NS`].
+    /// `seed` is the lottery's: the same seed gives the same draws. Panics if the quantum is outside of [`QUANTUM_NS`].
     #[must_use]
     pub fn new(order: Order, width: Width, quantum_ns: u64, seed: u64) -> Self {
         check_quantum(quantum_ns);
@@ -181,7 +181,8 @@ impl RunQueue {
         }
     }
 
-    /// A new currency inside another. In orders by rank tickets count as they are, whatever currency they are in.
+    /// A new currency inside another. In orders by rank, a client's tickets count as they are, whatever its currency. Panics if
+    /// `tickets` is outside of [`TICKETS`].
     pub fn currency(&mut self, inside: Currency, tickets: u32) -> Result<Currency, Refused> {
         check(tickets);
         let (parent, depth) = (self.node(inside)?, self.depth(inside) + 1);
@@ -201,7 +202,7 @@ impl RunQueue {
         Ok(Currency(Some(made)))
     }
 
-    /// Other tickets for a currency, from the next pick on.
+    /// Changes a currency's tickets, from the next pick on. Panics if `tickets` is outside of [`TICKETS`].
     pub fn fund(&mut self, currency: Currency, tickets: u32) -> Result<(), Refused> {
         check(tickets);
         let id = currency.0.ok_or(Refused::Base)?;
@@ -210,7 +211,7 @@ impl RunQueue {
         Ok(())
     }
 
-    /// Refused while anybody is in it.
+    /// Ends a currency. Refused while a client or a currency is in it.
     pub fn retire(&mut self, currency: Currency) -> Result<(), Refused> {
         let id = currency.0.ok_or(Refused::Base)?;
         if self.currency_node(id)?.clients > 0 {
@@ -241,10 +242,11 @@ impl RunQueue {
         if let Some(id) = currency.0 {
             let currency_node = &mut self.currencies[id];
             let clients = currency_node.clients.checked_add_signed(by);
-            currency_node.clients = clients.expect("who goes has come");
+            currency_node.clients = clients.expect("each client is counted once");
         }
     }
 
+    /// A new job, with its first client. Panics if units or chunk are 0, or the tickets outside of [`TICKETS`].
     pub fn submit(&mut self, request: &Request) -> Result<(JobId, WaiterId), Refused> {
         assert!(request.units > 0, "a job of no units");
         assert!(request.chunk > 0, "a chunk of no units");
@@ -266,7 +268,7 @@ impl RunQueue {
         Ok((id, waiter?))
     }
 
-    /// One more waits for a job that is there.
+    /// One more client waits for a job. Panics if `tickets` is outside of [`TICKETS`].
     pub fn join(
         &mut self,
         job: JobId,
@@ -288,9 +290,9 @@ impl RunQueue {
             leaf,
             out: 0,
         });
-        let place = leaf as usize;
-        self.by_leaf.resize(self.by_leaf.len().max(place + 1), id);
-        self.by_leaf[place] = id;
+        let index = leaf as usize;
+        self.by_leaf.resize(self.by_leaf.len().max(index + 1), id);
+        self.by_leaf[index] = id;
         let joined = self.job(job);
         joined.waiters.push(id);
         joined.tickets += u64::from(tickets);
@@ -304,7 +306,7 @@ impl RunQueue {
         Ok(id)
     }
 
-    /// Is there such a job?
+    /// Is there such a job? Not after its end.
     #[must_use]
     pub fn contains(&self, job: JobId) -> bool {
         self.jobs.contains_key(job)
@@ -321,17 +323,17 @@ impl RunQueue {
         self.jobs.is_empty()
     }
 
-    /// What a worker is to do next. Each chunk must be settled.
+    /// The chunk that a worker is to run next. The caller must settle it.
     pub fn pick(&mut self) -> Option<Chunk> {
         let (id, waiter) = if self.order.is_proportional() {
             let waiter = self.by_leaf[self.economy.pick(1)? as usize];
             let job = self.waiters[waiter].job;
-            (job.expect("who is picked waits"), waiter)
+            (job.expect("a picked client waits"), waiter)
         } else {
             let (.., id) = *self.ranked.first()?;
             (id, self.jobs[id].waiters[0])
         };
-        // A proportional order need not see that there is less left; a rank may depend on it.
+        // A rank may depend on the units that are left; a proportional order does not.
         let stays = self.order.is_proportional() && self.width == Width::All;
         if !stays {
             self.dequeue(id);
@@ -362,7 +364,7 @@ impl RunQueue {
         })
     }
 
-    /// A chunk took so long; `is_done`: and nothing more is to be done for the job.
+    /// Settles a chunk that took `used_ns`. `is_done`: the job ends with it, whatever is left.
     pub fn settle(&mut self, chunk: &Chunk, used_ns: u64, is_done: bool) -> Settled {
         self.charge(chunk.waiter, used_ns);
         self.waiters[chunk.waiter].out -= 1;
@@ -380,7 +382,7 @@ impl RunQueue {
         Settled::Going
     }
 
-    /// Somebody waits no more. The job ends with the last: then true.
+    /// A client leaves its job. The job ends with its last client: then true.
     pub fn leave(&mut self, waiter: WaiterId) -> bool {
         let Some(&Waiter {
             job: Some(id),
@@ -394,7 +396,7 @@ impl RunQueue {
             self.end(id);
             return true;
         }
-        self.part(waiter);
+        self.detach(waiter);
         let job = self.job(id);
         job.waiters.retain(|other| *other != waiter);
         job.tickets -= u64::from(tickets);
@@ -404,11 +406,11 @@ impl RunQueue {
         false
     }
 
-    /// The job ends. Who waited for it.
+    /// Ends a job, and returns the clients that waited for it.
     pub fn end(&mut self, id: JobId) -> Vec<WaiterId> {
         self.dequeue(id);
         let job = self.jobs.remove(id).expect("a job ends once");
-        job.waiters.iter().for_each(|waiter| self.part(*waiter));
+        job.waiters.iter().for_each(|waiter| self.detach(*waiter));
         job.waiters
     }
 
@@ -416,7 +418,7 @@ impl RunQueue {
         self.jobs.get_mut(id).expect("the job has not ended")
     }
 
-    /// The job waits for a worker, with all who wait for it, if anything is left and nobody has it alone.
+    /// The job, with its clients, waits for a worker, unless no unit is left or its only worker already has it.
     fn enqueue(&mut self, id: JobId) {
         let job = self.jobs.get_mut(id).expect("the job has not ended");
         if job.left() == 0 || (self.width == Width::One && job.out > 0) {
@@ -433,7 +435,7 @@ impl RunQueue {
         }
     }
 
-    /// The job waits for no worker. Did it?
+    /// The job no longer waits for a worker. Returns whether it did.
     fn dequeue(&mut self, id: JobId) -> bool {
         let job = self.jobs.get_mut(id).expect("the job has not ended");
         let Some(rank) = job.rank.take() else {
@@ -449,15 +451,15 @@ impl RunQueue {
         true
     }
 
-    /// It waits no more.
-    fn part(&mut self, id: WaiterId) {
+    /// The client leaves its job.
+    fn detach(&mut self, id: WaiterId) {
         let waiter = &mut self.waiters[id];
         waiter.job = None;
         self.economy.withdraw(waiter.leaf);
         self.forget(id);
     }
 
-    /// Who waits for nothing and has paid for all that was done for it is no client any more.
+    /// Removes a client that has left its job and has paid for all of its chunks.
     fn forget(&mut self, id: WaiterId) {
         let &Waiter {
             job,
@@ -490,7 +492,7 @@ impl RunQueue {
     }
 }
 
-/// The client wants a worker, any of them, as all are one CPU to the economy; since when is nothing to it.
+/// The client waits for any worker: all workers are one CPU to the economy. The time does not matter.
 fn wait(economy: &mut Economy, leaf: u32) {
     economy.join(leaf, 1);
     economy.wait(leaf, 1, 0);

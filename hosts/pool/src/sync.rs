@@ -1,4 +1,4 @@
-//! What threads share, or what loom has in its place to try every order of events.
+//! Synchronization of threads: std's, or loom's, which tries every order of events.
 
 #[cfg(loom)]
 pub use loom::sync::atomic::{AtomicBool, Ordering};

@@ -15,14 +15,14 @@ fn pool_of(workers: usize, width: Width) -> Pool<u64> {
     builder.workers(workers).jobs_max(1).build().unwrap()
 }
 
-/// Of three threads and more there are too many orders: those in which a thread is interrupted twice at most.
+/// Three or more threads have too many orders: tries only those with at most two preemptions.
 fn model_of_many(f: impl Fn() + Sync + Send + 'static) {
     let mut model = loom::model::Builder::new();
     model.preemption_bound = Some(2);
     model.check(f);
 }
 
-/// Counts answers, of each kind.
+/// Counts the answers of each kind.
 #[derive(Clone)]
 struct Count {
     found: Arc<AtomicU32>,
@@ -55,7 +55,7 @@ impl Count {
     }
 }
 
-/// The second of two units is what is sought.
+/// Finds 7 in the second of two units.
 fn job() -> Job<u64> {
     Job::new(2, |range, _| match range.contains(&1) {
         true => Break(7),
@@ -86,7 +86,7 @@ fn each_is_answered_once_though_the_pool_is_aborted() {
 }
 
 #[test]
-fn who_cancels_and_who_joins_are_answered_once_each() {
+fn clients_that_cancel_or_join_are_answered_once() {
     loom::model(|| {
         let (pool, count) = (pool(Width::All), Count::new());
         let first = pool.submit(&job(), count.one()).unwrap();
@@ -99,7 +99,7 @@ fn who_cancels_and_who_joins_are_answered_once_each() {
 }
 
 #[test]
-fn who_waits_for_room_gets_it() {
+fn a_submitter_that_waits_for_room_gets_it() {
     loom::model(|| {
         let (pool, count) = (pool(Width::All), Count::new());
         pool.submit(&job(), count.one()).unwrap();
@@ -110,7 +110,7 @@ fn who_waits_for_room_gets_it() {
 }
 
 #[test]
-fn who_is_refused_leaves_the_room_to_the_next() {
+fn a_refused_submitter_leaves_the_room_to_the_next() {
     model_of_many(|| {
         let (pool, count) = (Arc::new(pool(Width::One)), Count::new());
         let retired = pool.currency(Currency::BASE, 1).unwrap();

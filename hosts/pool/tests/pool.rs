@@ -1,4 +1,4 @@
-//! With threads. What is asserted holds in every order of events; loom.rs tries those orders.
+//! The pool with threads. The assertions hold in every order of events; loom.rs tries those orders.
 
 use std::collections::BTreeSet;
 use std::ops::ControlFlow::{Break, Continue};
@@ -26,7 +26,7 @@ fn search(number: u64) -> Job<u64> {
     .chunk(10)
 }
 
-/// A job that is in its only chunk until the gate opens.
+/// A job whose only chunk runs until the gate opens.
 struct Gate {
     job: Job<u64>,
     begun: Receiver<()>,
@@ -45,7 +45,7 @@ impl Gate {
         Self { job, begun, open }
     }
 
-    /// The pool's only worker is in it.
+    /// Occupies the pool's only worker.
     fn shut(&self, pool: &Pool<u64>) {
         pool.submit(&self.job, |_| ()).unwrap();
         self.begun.recv().unwrap();
@@ -96,7 +96,7 @@ fn all_workers_work_on_one_job() {
 }
 
 #[test]
-fn who_joins_is_told_and_the_work_is_done_once() {
+fn clients_that_join_are_answered_and_the_work_is_done_once() {
     let pool = pool(Order::Stride, Width::All, 1);
     let gate = Gate::new();
     gate.shut(&pool);
@@ -120,7 +120,7 @@ fn who_joins_is_told_and_the_work_is_done_once() {
 }
 
 #[test]
-fn who_cancels_is_told_so_and_the_others_are_not() {
+fn only_the_client_that_cancels_is_told_so() {
     let pool = pool(Order::Gittins, Width::All, 1);
     let gate = Gate::new();
     gate.shut(&pool);
@@ -136,7 +136,7 @@ fn who_cancels_is_told_so_and_the_others_are_not() {
     assert_eq!(
         pool.jobs(),
         2,
-        "the gate, and the one that another waits for"
+        "the gate, and the job that another client waits for"
     );
     gate.open.send(()).unwrap();
     assert_eq!(others.recv().unwrap(), Outcome::Found(5));
@@ -148,7 +148,7 @@ fn a_panic_is_its_own_jobs_outcome() {
     let (answer, answers) = channel();
     for n in 0..20 {
         let job = Job::new(100, move |_, _| panic!("number {n}"));
-        let told = |_| panic!("who is told may panic, too");
+        let told = |_| panic!("an answer may panic, too");
         pool.submit(&job, told).unwrap();
         pool.submit(&job, tell(&answer)).unwrap();
         assert_eq!(
@@ -190,7 +190,7 @@ fn closing_does_what_is_there_and_aborting_does_not() {
             pool.submit(&search(number), tell(&answer)).unwrap();
         }
         drop(answer);
-        drop(gate.open); // it opens when it is closed, too
+        drop(gate.open); // this opens the gate, too
         match close {
             true => pool.close(),
             false => pool.abort(),
@@ -231,7 +231,7 @@ fn a_job_of_nothing_is_exhausted() {
     assert_eq!(answers.recv().unwrap(), Outcome::Exhausted);
 }
 
-/// Calls what it has when it is dropped.
+/// Calls its function when it is dropped.
 struct OnDrop<F: FnMut()>(F);
 
 impl<F: FnMut()> Drop for OnDrop<F> {
@@ -248,7 +248,7 @@ fn what_jobs_and_answers_own_is_dropped_without_the_lock() {
         let pool = Arc::downgrade(pool);
         OnDrop(move || {
             if let Some(pool) = pool.upgrade() {
-                let _ = pool.jobs(); // would wait for ever for a lock that is held
+                let _ = pool.jobs(); // would wait for ever if the lock were held
             }
         })
     };
@@ -324,7 +324,7 @@ fn a_closed_pool_takes_no_more() {
 }
 
 #[test]
-fn an_answer_may_be_the_last_to_have_the_pool() {
+fn an_answer_may_drop_the_pool() {
     let pool = Arc::new(pool(Order::Fifo, Width::All, 2));
     let gate = Gate::new();
     let (answer, answers) = channel();
@@ -341,7 +341,7 @@ fn an_answer_may_be_the_last_to_have_the_pool() {
 }
 
 #[test]
-fn a_currency_of_another_pool_harms_none() {
+fn a_currency_of_another_pool_is_refused() {
     let [mine, other] = [(); 2].map(|()| pool(Order::Stride, Width::All, 1));
     let theirs = other.currency(Currency::BASE, 5).unwrap();
     let refused = mine.submit(&search(1).currency(theirs), |_| ());
@@ -373,18 +373,18 @@ fn a_chunk_sees_that_its_job_is_over() {
         });
         (job, begun)
     };
-    // Another worker finds it.
+    // The other worker finds the result.
     let (answer, answers) = channel();
     let (job, _begun) = until_over();
     pool.submit(&job.chunk(1), tell(&answer)).unwrap();
     assert_eq!(answers.recv().unwrap(), Outcome::Found(7));
-    // Nobody waits any more: in one chunk, which would not end.
+    // The only client cancels, during a chunk that would not end.
     let (job, begun) = until_over();
     let waiting = pool.submit(&job, tell(&answer)).unwrap();
     begun.recv().unwrap();
     waiting.cancel();
     assert_eq!(answers.recv().unwrap(), Outcome::Cancelled);
-    // And it is aborted.
+    // The pool is aborted.
     let (job, begun) = until_over();
     pool.submit(&job, tell(&answer)).unwrap();
     begun.recv().unwrap();

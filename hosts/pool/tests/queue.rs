@@ -1,4 +1,4 @@
-//! Whose turn it is, without threads: workers take and settle chunks on a clock of the test's.
+//! The order of chunks, without threads: workers take and settle chunks on the test's own clock.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -24,19 +24,19 @@ fn submit(queue: &mut RunQueue, units: u64, tickets: u32) -> JobId {
     queue.submit(&request(units, tickets)).unwrap().0
 }
 
-/// One worker does everything; the jobs in the order of their chunks.
+/// One worker does everything. Returns the job of each chunk, in order.
 fn turns(queue: &mut RunQueue) -> Vec<JobId> {
     let mut turns = Vec::new();
     while let Some(chunk) = queue.pick() {
         queue.settle(&chunk, QUANTUM_NS, false);
         turns.push(chunk.job);
     }
-    assert!(queue.is_empty(), "all is done");
+    assert!(queue.is_empty(), "all jobs have ended");
     turns
 }
 
 #[test]
-fn fifo_goes_by_arrival() {
+fn fifo_goes_by_submission() {
     let mut queue = queue(Order::Fifo, Width::All);
     let first = submit(&mut queue, 2, 1);
     let second = submit(&mut queue, 2, 10_000);
@@ -44,7 +44,7 @@ fn fifo_goes_by_arrival() {
 }
 
 #[test]
-fn priority_goes_by_tickets_and_then_by_arrival() {
+fn priority_goes_by_tickets_and_then_by_submission() {
     let mut queue = queue(Order::Priority, Width::All);
     let least = submit(&mut queue, 1, 1);
     let most = submit(&mut queue, 2, 3);
@@ -65,18 +65,18 @@ fn a_higher_priority_preempts_between_two_chunks() {
 }
 
 #[test]
-fn smith_goes_by_tickets_for_the_job() {
+fn smith_goes_by_tickets_per_unit() {
     let mut queue = queue(Order::Smith, Width::All);
     let long = submit(&mut queue, 6, 2);
     let chunk = queue.pick().unwrap();
     queue.settle(&chunk, QUANTUM_NS, false);
     let short = submit(&mut queue, 4, 2);
-    // 2/6, whatever was done of it, against 2/4.
+    // 2/6, however much is done, against 2/4.
     assert_eq!(turns(&mut queue), [vec![short; 4], vec![long; 5]].concat());
 }
 
 #[test]
-fn gittins_goes_by_tickets_for_what_is_left() {
+fn gittins_goes_by_tickets_per_unit_left() {
     let mut queue = queue(Order::Gittins, Width::All);
     let begun = submit(&mut queue, 10, 1);
     for _ in 0..6 {
@@ -101,7 +101,7 @@ fn joining_adds_tickets() {
         queue.settle(&chunk, QUANTUM_NS, false);
         assert!(!queue.leave(waiter));
         let expected = match order {
-            Order::Gittins => joined, // 2/2 against 3/3, and it came first
+            Order::Gittins => joined, // 2/2 against 3/3, and submitted first
             _ => other,
         };
         assert_eq!(queue.pick().unwrap().job, expected, "{order:?}");
@@ -109,7 +109,7 @@ fn joining_adds_tickets() {
 }
 
 #[test]
-fn all_who_wait_are_told_when_it_ends_and_none_who_has_left() {
+fn a_job_that_ends_returns_its_clients_without_those_that_left() {
     for order in Order::ALL {
         let mut queue = queue(order, Width::All);
         let (job, first) = queue.submit(&request(5, 1)).unwrap();
@@ -122,12 +122,12 @@ fn all_who_wait_are_told_when_it_ends_and_none_who_has_left() {
             Settled::Ended(vec![first, third])
         );
         assert!(queue.is_empty() && queue.pick().is_none(), "{order:?}");
-        assert!(!queue.leave(first), "it has gone already");
+        assert!(!queue.leave(first), "it has left already");
     }
 }
 
 #[test]
-fn a_job_ends_with_the_last_who_waits() {
+fn a_job_ends_with_its_last_client() {
     for (order, width) in all() {
         let mut queue = queue(order, width);
         let (job, waiter) = queue.submit(&request(5, 1)).unwrap();
@@ -146,7 +146,7 @@ fn all() -> impl Iterator<Item = (Order, Width)> {
         .flat_map(move |order| widths.map(|width| (order, width)))
 }
 
-/// Several workers: chunks are begun in turn and end in the order in which they were begun.
+/// Several workers: chunks end in the order in which they began.
 fn work(queue: &mut RunQueue, workers: usize, mut each: impl FnMut(&Chunk, &[Chunk])) {
     let mut busy: Vec<Chunk> = Vec::new();
     loop {
@@ -208,7 +208,7 @@ fn width_says_whether_workers_share_a_job() {
     }
 }
 
-/// Clients that always ask, each in a currency of its own with so many tickets: the units that were done for each.
+/// Users that always have two jobs each, in a currency of their own with so many tickets. Returns the units done for each.
 fn always_asking(order: Order, tickets: &[u32], workers: usize, chunks: u64) -> Vec<u64> {
     const UNITS: u64 = 7;
     let mut queue = queue(order, Width::All);
@@ -233,7 +233,7 @@ fn always_asking(order: Order, tickets: &[u32], workers: usize, chunks: u64) -> 
     let mut busy: Vec<Chunk> = Vec::new();
     for _ in 0..chunks {
         while busy.len() < workers {
-            busy.push(queue.pick().expect("somebody always asks"));
+            busy.push(queue.pick().expect("there are always jobs"));
         }
         let chunk = busy.remove(0);
         let client = client_of[&chunk.job];
@@ -273,7 +273,7 @@ fn the_lottery_divides_it_within_what_chance_does() {
 }
 
 #[test]
-fn what_one_does_in_a_currency_is_nothing_to_another() {
+fn clients_of_one_currency_take_nothing_from_another() {
     let mut queue = queue(Order::Stride, Width::All);
     let [crowded, lonely] = [100, 100].map(|t| queue.currency(Currency::BASE, t).unwrap());
     let ask = |queue: &mut RunQueue, currency, tickets| {
@@ -315,9 +315,9 @@ fn a_long_chunk_is_paid_for() {
     assert!(off.abs() < 0.001, "{slow_ns} against {fast_ns}");
 }
 
-/// One worker, the same chunk for all who are in each of two currencies of equal tickets.
+/// One worker, and two currencies of equal tickets. The clients of one leave during a chunk that takes twenty quanta.
 #[test]
-fn who_leaves_in_the_middle_of_a_chunk_pays_for_all_of_it() {
+fn a_client_that_leaves_during_a_chunk_pays_for_all_of_it() {
     const LONG: u64 = 20;
     let mut queue = queue(Order::Stride, Width::All);
     let [hasty, steady] = [100, 100].map(|t| queue.currency(Currency::BASE, t).unwrap());
@@ -332,7 +332,7 @@ fn who_leaves_in_the_middle_of_a_chunk_pays_for_all_of_it() {
         let chunk = queue.pick().unwrap();
         if chunk.job == leaves.0 {
             assert!(queue.leave(leaves.1));
-            assert_eq!(queue.retire(hasty), Err(Refused::InUse), "it is to pay yet");
+            assert_eq!(queue.retire(hasty), Err(Refused::InUse), "not paid yet");
             leaves = queue.submit(&in_currency(hasty)).unwrap();
             let settled = queue.settle(&chunk, LONG * QUANTUM_NS, false);
             assert_eq!(settled, Settled::Gone);
@@ -346,9 +346,9 @@ fn who_leaves_in_the_middle_of_a_chunk_pays_for_all_of_it() {
     assert!(off.abs() < 0.01, "{steady_chunks} against {hasty_chunks}");
 }
 
-/// Two workers, and one job of most tickets that only one of them may have: the rest is for the others, by their tickets.
+/// Two workers, and a job with most of the tickets, which only one worker may have. The other jobs share the rest by tickets.
 #[test]
-fn what_a_job_cannot_use_is_the_others_by_tickets() {
+fn what_a_job_cannot_use_is_shared_by_the_others() {
     for order in [Order::Stride, Order::Lottery] {
         let mut queue = queue(order, Width::One);
         let jobs = [1000, 20, 10].map(|tickets| submit(&mut queue, 1 << 40, tickets));
@@ -409,19 +409,19 @@ fn currencies_are_funded_nested_and_retired() {
 }
 
 #[test]
-fn what_cannot_be_is_refused_and_changes_nothing() {
+fn refused_calls_change_nothing() {
     let mut queue = queue(Order::Stride, Width::All);
-    let gone = queue.currency(Currency::BASE, 1).unwrap();
-    queue.retire(gone).unwrap();
+    let retired = queue.currency(Currency::BASE, 1).unwrap();
+    queue.retire(retired).unwrap();
     let request = Request {
-        currency: gone,
+        currency: retired,
         ..request(1, 1)
     };
     assert_eq!(queue.submit(&request), Err(Refused::NoSuchCurrency));
     assert!(queue.is_empty());
-    assert_eq!(queue.currency(gone, 1), Err(Refused::NoSuchCurrency));
-    assert_eq!(queue.fund(gone, 1), Err(Refused::NoSuchCurrency));
-    assert_eq!(queue.retire(gone), Err(Refused::NoSuchCurrency));
+    assert_eq!(queue.currency(retired, 1), Err(Refused::NoSuchCurrency));
+    assert_eq!(queue.fund(retired, 1), Err(Refused::NoSuchCurrency));
+    assert_eq!(queue.retire(retired), Err(Refused::NoSuchCurrency));
     assert_eq!(queue.fund(Currency::BASE, 1), Err(Refused::Base));
     assert_eq!(queue.retire(Currency::BASE), Err(Refused::Base));
 
@@ -444,7 +444,7 @@ fn what_cannot_be_is_refused_and_changes_nothing() {
 }
 
 #[test]
-fn there_is_an_end_of_places() {
+fn the_number_of_clients_is_limited() {
     let mut queue = queue(Order::Smith, Width::All);
     let mut waiters = Vec::new();
     let refused = loop {
@@ -468,7 +468,7 @@ fn quanta_are_checked() {
 }
 
 #[test]
-fn nothing_is_left_of_those_who_have_gone() {
+fn nothing_is_left_of_clients_that_have_left() {
     for (order, width) in all() {
         let mut queue = queue(order, width);
         // More than there is room for at once.

@@ -25,14 +25,14 @@ pub struct Boot {
     pub commands: Vec<String>,
 }
 
-/// What a command printed, those before the start first; nothing if the scheduler was ejected before it ended.
+/// What a command printed; `None` if the scheduler was ejected before it ended. Commands before the start come first.
 pub type Printed = Option<String>;
 
 /// In host time; for a slow host that is busy with other things, too.
 const TIMEOUT: Duration = Duration::from_secs(3600);
 /// A machine in counted time takes a whole CPU of the host. One in real time has the host to itself.
 const MACHINES_AT_ONCE: usize = 2;
-/// The kernel's monitor of memory accesses (DAMON) samples now more and now less often, and would be taken for scheduling.
+/// The kernel's monitor of memory accesses (DAMON) samples at a varying rate, and would be taken for scheduling.
 const QUIET: &str = "echo N >/sys/module/damon_stat/parameters/enabled\n";
 const MARK: &str = "END";
 
@@ -49,7 +49,7 @@ pub fn probes(image: &mut Image) -> Result<()> {
     Ok(())
 }
 
-/// For each boot what its commands printed. `programs` is where Tombola's are.
+/// For each boot, what its commands printed. `programs` is the directory of Tombola's programs.
 pub fn run_all(boots: &[Boot], programs: &Path) -> Result<Vec<Vec<Printed>>> {
     let next = AtomicUsize::new(0);
     let results = Mutex::new(boots.iter().map(|_| None).collect::<Vec<_>>());
@@ -63,7 +63,7 @@ pub fn run_all(boots: &[Boot], programs: &Path) -> Result<Vec<Vec<Printed>>> {
                 {
                     let result = boot.run(programs);
                     if result.is_err() {
-                        next.store(boots.len(), Ordering::Relaxed); // no use in going on
+                        next.store(boots.len(), Ordering::Relaxed); // start no more
                     }
                     results.lock().expect("no thread panics")[number] = Some(result);
                 }

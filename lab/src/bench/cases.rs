@@ -5,7 +5,7 @@ use super::windows::Groups;
 
 pub struct Case {
     pub name: &'static str,
-    /// CPU counts on which the case says something.
+    /// Numbers of CPUs for which the case is meant.
     pub cpus: &'static [u32],
     /// Weight of a group, and the nice values of its processes.
     groups: &'static [(u32, &'static [i32])],

@@ -21,7 +21,7 @@ pub struct BenchArgs {
 enum What {
     /// Mean and largest share error, by window length
     Shares {
-        /// Cases of lab/src/bench/cases.rs; all that say something on so many CPUs if none is named
+        /// Cases of lab/src/bench/cases.rs; if none is named, all that are meant for so many CPUs
         #[arg(long, value_delimiter = ',', value_parser = case)]
         case: Vec<&'static Case>,
         #[arg(long, value_delimiter = ',', default_value = "2")]
@@ -35,7 +35,7 @@ enum What {
         tasks: u32,
         #[arg(long, default_value_t = 10)]
         users: u32,
-        /// Currencies of the one user that they are spread over, each in the one before it, up to 8 deep; ours only
+        /// Currencies of the one user that the tasks are spread over, each in the one before it, up to 8 deep; for Tombola only
         #[arg(long, default_value_t = 0)]
         currencies: u32,
         #[command(flatten)]
@@ -46,10 +46,10 @@ enum What {
         /// Programs of lab/src/bench/programs.rs, or beginnings of their names; all if none is named
         #[arg(long, value_delimiter = ',', value_parser = programs::find)]
         program: Vec<Vec<&'static Program>>,
-        /// On one in counted time, on several in real time
+        /// Number of CPUs; one runs in counted time, several in real time
         #[arg(long, value_delimiter = ',', default_value = "1")]
         cpus: Vec<u32>,
-        /// Counted time on several CPUs, too: the same each time, but what all of them do, idle ones not counted
+        /// Counted time on several CPUs, too: every run is the same, but time is the instructions of all busy CPUs together
         #[arg(long)]
         counted: bool,
         #[command(flatten)]
@@ -62,13 +62,13 @@ struct Common {
     /// stride, stride-tick, lottery, lottery-tick, eevdf, eevdf-tick, scx_flash, scx_rusty
     #[arg(long, value_delimiter = ',', default_value = "stride", value_parser = Scheduler::find)]
     scheduler: Vec<&'static Scheduler>,
-    /// Another kernel than the newest on which the scheduler runs
+    /// The kernel, if not the newest on which the scheduler runs
     #[arg(long, value_enum)]
     kernel: Option<Kernel>,
     /// Repeat with so many seeds; in real time, so many times
     #[arg(long, default_value_t = 1)]
     seeds: u64,
-    /// Where Tombola's programs are, if not in target/release
+    /// Directory of Tombola's programs, if not target/release
     #[arg(long)]
     programs: Option<PathBuf>,
 }

@@ -1,10 +1,10 @@
 //! What a switch costs, in instructions of the guest: which programs to run, and what follows from what they print.
 //!
 //! A second of counted time is 125 million instructions. Busy processes need 1000 for a pass of their loop, and count the
-//! passes. All else is what scheduling took, together with the clock's tick, which is there without any scheduling too.
+//! passes. All else is the cost of scheduling and of the clock's tick, which is there without scheduling, too.
 //! The tick alone is what a single busy process leaves under the kernel's own scheduler, measured in the same boot before
-//! the one in question starts; some schedulers decide anew at every tick even if there is nobody to switch to, so their own
-//! single process will not do. So for N busy processes
+//! the one in question starts; some schedulers decide anew at every tick even if there is no other process, so a single one under
+//! them would not measure the tick alone. So for N busy processes
 //!
 //! ```text
 //!   slice end = (passes a second of 1 − passes a second of N) · 1000 / (switches a second of N − those of 1)
@@ -53,7 +53,7 @@ pub struct Cost {
     pub crowd: Crowd,
     pub slice_end: f64,
     pub switches_per_second: f64,
-    /// Of all instructions, what was not work while the crowd was busy.
+    /// The part of all instructions that was not work while the crowd was busy.
     pub overhead: f64,
     pub wake: f64,
     /// Part of the CPU that the crowd took from the two that wake each other.
@@ -62,13 +62,13 @@ pub struct Cost {
 
 pub struct Costs {
     pub contestant: Contestant,
-    /// Two processes that wake each other, and nobody else.
+    /// Two processes that wake each other, without a crowd.
     pub wake_alone: f64,
     /// In the order of the crowds asked for.
     pub costs: Vec<Cost>,
 }
 
-/// Without those that were ejected.
+/// Without schedulers that were ejected.
 pub fn measure(
     contestants: &[Contestant],
     crowds: &[Crowd],
@@ -102,12 +102,12 @@ struct Ping {
     switches: u64,
 }
 
-const NOBODY: Crowd = Crowd {
+const EMPTY: Crowd = Crowd {
     tasks: 0,
     users: 1,
     currencies: 0,
 };
-/// What a busy process takes, and what the machine needs without them.
+/// Memory of a busy process, and of the machine without them.
 const PROCESS_KIB: u32 = 200;
 const MEMORY_MIB: u32 = 1024;
 
@@ -125,7 +125,7 @@ impl Contestant {
             )
         };
         let most = crowds.iter().map(|crowd| crowd.tasks).max().unwrap_or(0);
-        let mut commands = vec![command("ping", &NOBODY)];
+        let mut commands = vec![command("ping", &EMPTY)];
         for crowd in crowds {
             commands.push(command("hogs", crowd));
             commands.push(command("ping", crowd));
@@ -232,7 +232,7 @@ mod tests {
             passes: 5,
             switches: 20,
         };
-        let crowd = Crowd { tasks: 2, ..NOBODY };
+        let crowd = Crowd { tasks: 2, ..EMPTY };
         let cost = cost(crowd, &single, &hogs, &ping).unwrap();
         assert!((cost.slice_end - 4000.0).abs() < 1e-6, "{cost:?}");
         assert!((cost.overhead - 0.04).abs() < 1e-9, "{cost:?}");

@@ -1,4 +1,4 @@
-//! Users with base tickets and their busy processes, as the sampler takes them and a test makes them up.
+//! Users with base tickets and their busy processes: what a test chooses and the sampler starts.
 
 use serde::{Deserialize, Serialize};
 use std::str::FromStr;
@@ -18,7 +18,7 @@ pub struct User {
 pub struct Process {
     pub tickets: u32,
     pub threads: u32,
-    /// A bit for each CPU that they may use.
+    /// A bit for each CPU that the threads may use.
     pub cpus: u64,
 }
 

@@ -1,4 +1,4 @@
-//! Figures, read from what programs print. None where a program printed something else.
+//! Figures, read from what programs print; `None` if a program printed something else.
 
 /// Reads a figure.
 pub type Read = fn(&str) -> Option<f64>;
@@ -22,7 +22,7 @@ pub fn stress_ng_ops(text: &str) -> Option<f64> {
         .map(|figures| figures[4])
 }
 
-/// The program ends when the events are done that had begun in time, so both are needed.
+/// The program ends when all events that had begun in time are done, so both numbers are needed.
 pub fn sysbench_events(text: &str) -> Option<f64> {
     let events = after(text, "total number of events:")?;
     Some(events / after(text, "total time:")?)
@@ -45,7 +45,7 @@ pub fn wrk_p99_ms(text: &str) -> Option<f64> {
     Some(digits.parse::<f64>().ok()? * unit)
 }
 
-/// From the histogram: lines of latency in us and how many there were. None if more than one in a hundred is beyond its end.
+/// From the histogram: lines of latency in us and how many there were. `None` if more than one in a hundred is beyond its end.
 pub fn cyclictest_p99_us(text: &str) -> Option<f64> {
     let beyond = after(text, "# Histogram Overflows:")?;
     let bucket = |line: &str| {

@@ -1,4 +1,4 @@
-//! What the programs that measure inside the guest have in common.
+//! What the programs that measure in the guest have in common.
 
 use crate::cpu;
 use std::io;
@@ -12,7 +12,7 @@ pub fn set_base_tickets(uid: u32, tickets: u32) -> io::Result<()> {
     run_command(Command::new("lsetbase").args(["-u", &uid.to_string(), &tickets.to_string()]))
 }
 
-/// In the place of the process's owner: as root's own word it would keep the owner from moving the process.
+/// Without a limit, as if the owner had set them: under a limit of root's the owner could not move the process.
 pub fn set_tickets(pid: i32, tickets: u32) -> io::Result<()> {
     let mut command = Command::new("lrenice");
     command.arg("--owner-may-exceed");
@@ -37,7 +37,7 @@ pub fn context_switches() -> io::Result<u64> {
         .ok_or_else(|| io::Error::other("/proc/stat has no ctxt"))
 }
 
-/// Zeroed counters that this process and those it forks from now on share.
+/// Zeroed counters that this process shares with those that it forks from now on.
 pub fn shared_counters(count: usize) -> io::Result<&'static [AtomicU64]> {
     if count == 0 {
         return Ok(&[]);
@@ -46,7 +46,7 @@ pub fn shared_counters(count: usize) -> io::Result<&'static [AtomicU64]> {
         libc::PROT_READ | libc::PROT_WRITE,
         libc::MAP_SHARED | libc::MAP_ANONYMOUS,
     );
-    // A cache line each would be kinder to real machines; the guest's has no caches.
+    // On a real machine each should have its own cache line; the guest's has no caches.
     // SAFETY: fresh zeroed memory, as many counters as were asked for, never unmapped.
     unsafe {
         let memory = libc::mmap(std::ptr::null_mut(), count * 8, access, shared, -1, 0);
@@ -57,7 +57,7 @@ pub fn shared_counters(count: usize) -> io::Result<&'static [AtomicU64]> {
     }
 }
 
-/// For good. Panics without the right to: the programs here run as root.
+/// Permanently. Panics without the right to it: the programs here run as root.
 pub fn become_user(uid: u32) {
     // SAFETY: two system calls.
     unsafe {
@@ -78,14 +78,14 @@ pub fn spawn(work: impl FnOnce()) -> io::Result<i32> {
     }
 }
 
-/// In a child: waits until the parent lets it go on. Busy ones must not begin before all are set up: what sets them up would
-/// have to wait for its own turn among them, a hundred times as long if a hundred users are busy. Each waits by itself: of ten
-/// thousand that wait for one pipe, each that wakes has the kernel look through all others.
+/// In a child: waits until the parent resumes it. Busy processes must not begin before all are set up: the commands that set them
+/// up would wait for their turns among them, a hundred times as long if a hundred users are busy. Each child stops itself: if ten
+/// thousand waited for one pipe, each that wakes up would make the kernel walk through all others.
 pub fn stop_here() {
     unsafe { libc::raise(libc::SIGSTOP) };
 }
 
-/// In the parent: until the child waits.
+/// In the parent: waits until the child has stopped.
 pub fn await_stop(pid: i32) -> io::Result<()> {
     let mut status = 0;
     match unsafe { libc::waitpid(pid, &raw mut status, libc::WUNTRACED) } {
@@ -101,7 +101,7 @@ pub fn resume(pids: &[i32]) {
     }
 }
 
-/// They do not run any more, as soon as they would.
+/// Each process stops when it would run next.
 pub fn stop(pids: &[i32]) {
     for &pid in pids {
         unsafe { libc::kill(pid, libc::SIGSTOP) };
@@ -115,7 +115,7 @@ pub fn end(pid: i32) {
     }
 }
 
-/// Until a child that ends by itself has ended; an error if it failed.
+/// Waits until a child has ended by itself; an error if it failed.
 pub fn wait_for(pid: i32) -> io::Result<()> {
     let mut status = 0;
     match unsafe { libc::waitpid(pid, &raw mut status, 0) } {
@@ -125,7 +125,7 @@ pub fn wait_for(pid: i32) -> io::Result<()> {
     }
 }
 
-/// CPU time of a thread, ns: what its `schedstat` in /proc begins with.
+/// CPU time of a thread, ns: the first number of its `schedstat` in /proc.
 pub fn used_ns(schedstat: &[u8]) -> io::Result<u64> {
     let digits = schedstat.split(|byte| *byte == b' ').next();
     digits

@@ -12,7 +12,7 @@ pub mod scheduler;
 pub mod shares;
 pub mod windows;
 
-/// How shares are made known to a scheduler.
+/// How a scheduler is given the weights.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 pub enum By {
     /// nice for a process; for groups, if there are several, control groups with cpu.weight

@@ -1,4 +1,4 @@
-//! Programs of Debian's under a scheduler: what is run, how its figures are read from what it prints, and what they must be.
+//! Debian's programs under a scheduler: the commands, how figures are read from their output, and what they must be.
 //!
 //! On one CPU time is counted, so a run is exact and one is enough. Counted time would misrepresent several CPUs (they draw on
 //! one budget of instructions); there the machine runs in real time, which depends on what else the host does. So the
@@ -18,13 +18,13 @@ use std::path::Path;
 
 pub struct Program {
     pub name: &'static str,
-    /// Shell with the functions of programs.sh. CPUS is their number, DURATION a time in seconds, WORK how much of a fixed
-    /// amount of work there is to be.
+    /// Shell with the functions of programs.sh. CPUS is the number of CPUs, DURATION a time in seconds, WORK a factor of the
+    /// amount of work.
     command: &'static str,
     pub figures: &'static [Figure],
 }
 
-/// Something that a program says of itself.
+/// A figure that a program prints.
 pub struct Figure {
     pub name: &'static str,
     read: Read,
@@ -34,9 +34,9 @@ pub struct Figure {
 /// What a figure must be, in parts of the same figure under the kernel's own scheduler.
 #[derive(Clone, Copy)]
 pub enum Bar {
-    /// The more the better.
+    /// More is better.
     AtLeast(Parts),
-    /// The less the better.
+    /// Less is better.
     AtMost(Parts),
 }
 
@@ -72,7 +72,7 @@ impl Bar {
         }
     }
 
-    /// In words, and whether `part` meets it.
+    /// The bar in words, and whether `part` meets it.
     pub fn judge(self, cpus: u32, part: f64) -> (String, bool) {
         match self {
             Bar::AtLeast(parts) => {
@@ -180,10 +180,10 @@ pub const PROGRAMS: [Program; 23] = [
     stress_ng!("switch"),
     stress_ng!("vfork"),
     stress_ng!("eventfd"),
-    // One takes a tenth of a second.
+    // One operation takes a tenth of a second.
     program("stress-ng-exec", "as alice stress-ng --exec $CPUS --timeout $((4 * DURATION))s --metrics-brief", STRESS_NG),
     stress_ng!("fork"),
-    // As much work each time: its operations are of many kinds, and not one like the other.
+    // A fixed number of operations, since these are of many kinds, with different costs.
     program("stress-ng-cpu", "as alice stress-ng --cpu $CPUS --cpu-ops $((100 * WORK)) --metrics-brief", STRESS_NG_CPU),
     program("nginx", "with_nginx as alice wrk -t $CPUS -c 16 -d ${DURATION}s --latency http://127.0.0.1:8080/", WRK),
     program("sysbench-threads-4", "as alice sysbench threads --threads=4 --thread-yields=100 --time=$DURATION run", SYSBENCH),
@@ -193,7 +193,7 @@ pub const PROGRAMS: [Program; 23] = [
     program("cyclictest-other-user", "beside_hogs bob wake_each_millisecond", CYCLICTEST),
 ];
 
-/// Programs of that name, or whose names begin so.
+/// Programs of that name, or whose names begin with it.
 pub fn find(name: &str) -> Result<Vec<&'static Program>, String> {
     let found: Vec<_> = PROGRAMS
         .iter()
@@ -218,26 +218,26 @@ pub struct Measured {
     pub host: Host,
     pub cpus: u32,
     pub program: &'static Program,
-    /// Without those during which the scheduler was ejected.
+    /// Without runs during which the scheduler was ejected.
     pub runs: Vec<Run>,
 }
 
 pub struct Run {
-    /// In the order of the program's.
+    /// In the order of the program's `figures`.
     pub figures: Vec<f64>,
     pub context_switches: f64,
 }
 
-/// What the guest's time is.
+/// The guest's time.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Clock {
-    /// Instructions: the same run every time, and on several CPUs all of them together.
+    /// Instructions, on several CPUs those of all together: every run is the same.
     Counted,
     Real,
 }
 
 impl Clock {
-    /// What work and latency on so many CPUs are measured by.
+    /// The clock to measure work and latency on so many CPUs.
     pub fn of(cpus: u32) -> Self {
         match cpus {
             1 => Self::Counted,
@@ -246,7 +246,7 @@ impl Clock {
     }
 }
 
-/// Runs the programs `runs` times under each scheduler, the schedulers by turns; `tombola` is where its programs are.
+/// Runs the programs `runs` times under each scheduler, the schedulers by turns; `tombola` is the directory of its programs.
 pub fn measure(
     hosts: &[Host],
     cpus: u32,
@@ -316,7 +316,7 @@ impl Host {
 
 const FUNCTIONS: &str = "/lab/programs.sh";
 
-/// What lab/vm/fetch-programs.sh has unpacked, and what the commands need beside.
+/// Adds the programs that lab/vm/fetch-programs.sh has unpacked, and the other files that the commands need.
 fn tools(image: &mut Image) -> Result<()> {
     let root = build_dir()?.join("programs");
     for name in ["hackbench", "stress-ng", "wrk", "sysbench", "cyclictest"] {

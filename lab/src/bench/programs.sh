@@ -8,7 +8,7 @@ exec_as() {
 }
 as() { (exec_as "$@"); }
 
-# cyclictest wants the right to be a real-time task, even if it is not to be one. Of its histogram, what is not zero.
+# cyclictest needs the right to be a real-time task, even if it is not to be one. Prints what is not zero of its histogram.
 wake_each_millisecond() (
     ulimit -r 1
     as alice cyclictest --policy=other -q -i 1000 -D $((4 * DURATION)) -h 200000 | grep -v ' 000000$'

@@ -1,4 +1,4 @@
-//! Who is measured: Tombola, the kernel's own scheduler, and other people's.
+//! The schedulers to measure: Tombola, the kernel's own, and others that use sched_ext.
 
 use super::By;
 use crate::explain::explain;
@@ -63,7 +63,7 @@ pub const EEVDF_TICK: &Scheduler = &own("eevdf-tick", "NO_HRTICK");
 pub const FLASH: &Scheduler = &peer("scx_flash");
 pub const RUSTY: &Scheduler = &peer("scx_rusty");
 
-/// Those that take long to load first.
+/// The ones that take long to load come first.
 pub const SCHEDULERS: [&Scheduler; 8] = [
     STRIDE,
     STRIDE_TICK,
@@ -97,7 +97,7 @@ impl Scheduler {
         matches!(self.kind, Kind::Tombola(_))
     }
 
-    /// Adds what it consists of; Tombola's programs are taken from `programs`.
+    /// Adds its programs; Tombola's are taken from `programs`.
     pub(super) fn add_to(&self, image: &mut Image, programs: &Path) -> Result<()> {
         match self.kind {
             Kind::Own(_) => {}
@@ -114,7 +114,7 @@ impl Scheduler {
         Ok(())
     }
 
-    /// Shell that ends when it schedules; `started NAME` waits for a scheduler that was started last.
+    /// Shell that ends when the scheduler is enabled; `started NAME` waits for the one that was started last.
     pub(super) fn start(&self) -> String {
         match self.kind {
             Kind::Own(feature) => format!(
@@ -131,7 +131,7 @@ impl Scheduler {
         }
     }
 
-    /// What the kernel says of sched_ext as long as it schedules.
+    /// sched_ext's state in the kernel as long as it schedules.
     pub(super) fn state(&self) -> &'static str {
         match self.kind {
             Kind::Own(_) => "disabled",

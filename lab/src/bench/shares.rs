@@ -1,4 +1,4 @@
-//! Share error of schedulers in the cases of cases.rs: which machines to boot, and what their samplers said.
+//! Share error of schedulers in the cases of cases.rs: which machines to boot, and what their samplers printed.
 
 use super::boot::{self, Boot};
 use super::cases::Case;
@@ -30,7 +30,7 @@ pub struct Measured {
     pub shares: Shares,
 }
 
-/// In the order of `points`; without those during which the scheduler was ejected.
+/// In the order of `points`, without those during which the scheduler was ejected.
 pub fn measure(points: &[Point], programs: &Path) -> Result<Vec<Measured>> {
     let (boots, places) = boots(points);
     let printed = boot::run_all(&boots, programs)?;
@@ -44,7 +44,7 @@ pub fn measure(points: &[Point], programs: &Path) -> Result<Vec<Measured>> {
 }
 
 /// Machines, and for each point the number of its machine and of its command there. One boot for each case of a peer:
-/// scx_flash was ejected when all cases ran in one. Tombola takes long to be loaded, so its cases share a boot.
+/// scx_flash was ejected when all cases ran in one. Tombola takes long to load, so its cases share a boot.
 fn boots(points: &[Point]) -> (Vec<Boot>, Vec<(usize, usize)>) {
     let mut boots: Vec<Boot> = Vec::new();
     let places = points

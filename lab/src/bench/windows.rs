@@ -1,12 +1,12 @@
-//! How far CPU time received is from CPU time entitled to, over windows of every length.
+//! How far the CPU time received is from the CPU time entitled to, over windows of several lengths.
 //!
 //! Entitlement is that of an ideal machine that shares fluidly (GPS): CPUs are divided among groups by weight, and within a
-//! group among its processes; nobody gets more than one CPU, nor a group more than it has processes; what one cannot take
+//! group among its processes; no process gets more than one CPU, no group more than it has processes; what one cannot use
 //! goes to the others by weight (water-filling). An example on 4 CPUs: groups of weight 1000, 100, 100 with 1, 2, 2
-//! processes. By weight the first would get 3.33 CPUs; it can take 1. The other 3 go 1.5 to each group, 0.75 to a process.
+//! processes. By weight the first would get 3.33 CPUs; it can use 1. The other 3 go 1.5 to each group, 0.75 to a process.
 //!
 //! A window's error is |received / entitled − 1|, where entitled is the ideal share of what all received together in that
-//! window. What was lost to all alike, to interrupts and to the measuring, is told apart: utilisation.
+//! window. Time lost to interrupts and to the measuring is reported separately, as utilisation.
 
 /// Processes with their weights, in groups with theirs.
 #[derive(Clone, Debug, PartialEq)]
@@ -29,7 +29,7 @@ impl Groups {
     }
 }
 
-/// Water-filling: `total` by weight, to nobody more than its cap, and what is over to the others by weight.
+/// Water-filling: `total` by weight, no part above its cap, and the rest to the others by weight.
 pub fn fill(total: f64, weights: &[f64], caps: &[f64]) -> Vec<f64> {
     let mut parts = vec![None; weights.len()];
     loop {

@@ -1,10 +1,10 @@
 //! Runs in the guest, on one CPU in counted time: what scheduling costs, and how long a sleeper waits.
 //!
 //! Prints one line of JSON. Times are exact: in counted time an instruction takes a fixed number of nanoseconds, so they
-//! are instruction counts. Busy processes loop 1000 instructions a pass and count the passes, so what they did usefully
-//! can be told from what scheduling took.
+//! are instruction counts. Busy processes loop 1000 instructions a pass and count the passes, so their useful
+//! work can be told from the cost of scheduling.
 //!
-//! The driver is a real-time process, so whatever it measures cannot keep it waiting.
+//! The driver is a real-time process, so the processes that it measures cannot delay it.
 
 use clap::{Args, Parser, Subcommand};
 use serde_json::json;
@@ -34,12 +34,12 @@ enum Probe {
         #[arg(long, default_value_t = 10)]
         seconds: u64,
     },
-    /// Two processes wake each other in turn, by two pipes; the crowd has the least weight there is
+    /// Two processes wake each other in turn, by two pipes; the crowd has the least possible weight
     Ping {
         #[arg(long, default_value_t = 10_000)]
         rounds: u64,
     },
-    /// One process that works and sleeps, of the same weight as each of the crowd
+    /// One process that works and sleeps, with the same weight as each process of the crowd
     Sleeper {
         #[arg(long, default_value_t = 500)]
         work_us: u64,
@@ -58,12 +58,12 @@ struct Crowd {
     users: u32,
     #[arg(long, global = true, value_enum, default_value_t = By::Weight)]
     by: By,
-    /// Currencies of the one user that they are spread over, each in the one before it, up to 8 deep; 0: none
+    /// Currencies of the one user that the crowd is spread over, each in the one before it, up to 8 deep; 0: none
     #[arg(long, global = true, default_value_t = 0)]
     currencies: u32,
 }
 
-/// The most and the least that a user, or a control group, can be given.
+/// The weight of a user, or a control group: the most, the default or the least.
 #[derive(Clone, Copy)]
 enum Due {
     Most,
@@ -72,9 +72,9 @@ enum Due {
 }
 
 const PRIORITY: i32 = 60;
-/// As deep as currencies may be.
+/// How deep currencies may be nested.
 const NESTED: u32 = 8;
-/// Long enough for what a start leaves behind in the kernel.
+/// Long enough for the kernel's work after a start.
 const WARM_UP_NS: u64 = 2_000_000_000;
 const SECOND_NS: u64 = 1_000_000_000;
 const SLEEP_NS: u64 = 20_000_000;
@@ -123,8 +123,8 @@ fn hogs(crowd: &Crowd, seconds: u64) -> io::Result<()> {
 /// A round trip is two wake-ups and two switches, and one write and one read on either side. What a write and a read cost
 /// without a switch is measured by one process alone that reads what it has written.
 ///
-/// The two belong to another user (or control group) than the crowd, with the most weight that there is, and each user of
-/// the crowd has the least.
+/// The two belong to another user (or control group) than the crowd, with the largest weight, and each user of the crowd has the
+/// smallest.
 fn ping(crowd: &Crowd, rounds: u64) -> io::Result<()> {
     let started = crowd.start(Due::Least)?;
     let (there_reader, there_writer) = io::pipe()?;
@@ -253,15 +253,15 @@ struct Started {
 }
 
 impl Started {
-    /// The next probe makes its currencies anew.
+    /// Retires the currencies, too: the next probe makes its own.
     fn end(&self) {
-        // To die takes CPU time, of which each has little while the others are busy.
+        // To exit takes CPU time, of which each process has little while the others are busy.
         stop(&self.pids);
         self.pids.iter().for_each(|&pid| end(pid));
         for currency in 0..self.currencies {
             let mut retire = Command::new("tombola");
             let retired = retire.args(["currency", "retire", &name(currency)]);
-            run_command(retired).expect("nobody else retires it");
+            run_command(retired).expect("no other process retires it");
         }
     }
 
@@ -274,7 +274,7 @@ impl Started {
 }
 
 impl Crowd {
-    /// All are there, and wait.
+    /// Starts all, which then wait (`stop_here`).
     fn start(&self, due: Due) -> io::Result<Started> {
         let passes = shared_counters(self.hogs as usize)?;
         let mut pids = Vec::new();
@@ -304,7 +304,8 @@ impl Crowd {
         })
     }
 
-    /// A currency has as many tickets as all processes in it and in those inside it, so that each has the same share.
+    /// A currency has as many tickets as all processes in it and in the currencies inside it, so that each process has the same
+    /// share.
     fn enter_currency(&self, currency: u32, members: impl Iterator<Item = i32>) -> io::Result<()> {
         let inside = (self.currencies - currency).min(NESTED - currency % NESTED);
         let tickets = inside * TICKETS_DEFAULT * self.hogs / self.currencies;
@@ -326,7 +327,7 @@ impl Crowd {
         }
     }
 
-    /// A single normal group is nothing to share with, and stays where it is.
+    /// A single group of default weight shares with no other, and is left as it is.
     fn give(&self, group: u32, due: Due, members: &[i32]) -> io::Result<()> {
         if self.users == 1 && matches!(due, Due::Normal) {
             return Ok(());

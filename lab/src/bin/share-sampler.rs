@@ -1,11 +1,11 @@
-//! Runs in the guest: starts busy processes in groups, gives them weights in the way it is told, and reads their CPU time
-//! every tenth of a second. Prints a line of JSON when it has started and one for each sample.
+//! Runs in the guest: starts busy processes in groups, gives them weights as `--by` says, and reads their CPU time every tenth
+//! of a second. Prints a line of JSON for each sample.
 //!
 //! CPU time is what the kernel counted (`/proc/PID/schedstat`). Of a process that is running on another CPU the kernel
 //! knows it as of the last tick, up to 4 ms ago, so a real-time process on every CPU wakes just before each sample: the
 //! interruption brings the count up to date. That disturbs every scheduler in the same way.
 //!
-//! The driver is a real-time process itself, so whatever it measures cannot keep it waiting.
+//! The sampler is a real-time process itself, so the processes that it measures cannot delay it.
 
 use clap::Parser;
 use std::fs::{self, File};
@@ -28,10 +28,10 @@ struct Args {
     /// Users with any base tickets, threads and CPUs instead, in JSON (lab/src/bench/economy.rs)
     #[arg(long, conflicts_with = "groups")]
     economy: Option<Economy>,
-    /// How weights are made known
+    /// How the scheduler is given the weights
     #[arg(long, value_enum)]
     by: By,
-    /// Samples are taken for so long, after the warm-up
+    /// Seconds to take samples for, after the warm-up
     #[arg(long, default_value_t = 20.0)]
     seconds: f64,
     #[arg(long, default_value_t = 1.0)]
@@ -59,7 +59,7 @@ fn group(text: &str) -> Result<Group, String> {
 const TICKETS_PER_WEIGHT: u32 = 10;
 const SAMPLER_PRIORITY: i32 = 60;
 const REFRESHER_PRIORITY: i32 = 50;
-/// How long before a sample the CPUs are interrupted; the more there are, the slower each is in the emulation.
+/// How long before a sample the CPUs are interrupted; the more CPUs, the slower is each in the emulation.
 const REFRESH_AHEAD_NS: u64 = 150_000;
 const START_NS: u64 = 200_000_000;
 
@@ -133,7 +133,7 @@ fn start_user(uid: u32, user: &User, pids: &mut Vec<i32>) -> io::Result<()> {
     set_base_tickets(uid, user.base_tickets)
 }
 
-/// The stop is of the whole process, so all threads go on together.
+/// SIGSTOP stops the whole process, so all its threads continue together.
 fn busy_threads(uid: u32, process: &Process) {
     restrict_to(process.cpus);
     become_user(uid);
@@ -208,7 +208,7 @@ fn sample(pids: &[i32], schedule: &Schedule) -> io::Result<Vec<Sample>> {
     Ok(samples)
 }
 
-/// One for each thread.
+/// A file for each thread.
 fn schedstats(pid: i32) -> io::Result<Vec<File>> {
     fs::read_dir(format!("/proc/{pid}/task"))?
         .map(|entry| File::open(entry?.path().join("schedstat")))

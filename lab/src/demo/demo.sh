@@ -1,5 +1,5 @@
 # Runs in the guest. Prints `phase POLICY TICKETS...` and `sample UPTIME_S NS...` for phase.rs, one figure for each user.
-# Six programs that a person might run: a hash, a compressor, and plain loops.
+# Six programs that users might run: hashes, a compressor, and plain loops.
 
 users='alice bob carol'
 
@@ -55,7 +55,7 @@ phase() { # POLICY SAMPLES TICKETS...
     done
 }
 
-# Above those who are measured, so that samples come in time; what it starts is not.
+# Above the measured programs, so that samples come in time. What it starts does not inherit the priority.
 chrt --reset-on-fork --fifo --pid 10 $$
 
 tombola start --policy stride >/dev/null &

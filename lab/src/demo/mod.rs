@@ -52,8 +52,8 @@ fn rows(phase: &Phase) -> Vec<Row> {
     USERS
         .iter()
         .enumerate()
-        .map(|(user, who)| Row {
-            name: format!("share of {who}, {}, tickets {a}:{b}:{c}", phase.policy),
+        .map(|(user, name)| Row {
+            name: format!("share of {name}, {}, tickets {a}:{b}:{c}", phase.policy),
             measured: phase.measured(user),
             published: None,
             bar: bar(user),
@@ -66,11 +66,11 @@ fn print(phase: &Phase) {
     println!("\n{}", phase.policy);
     println!(
         "{:<8}{:>8}{:>12}{:>12}{:>10}{:>12}",
-        "who", "tickets", "entitled %", "measured %", "error %", "allowed %"
+        "user", "tickets", "entitled %", "measured %", "error %", "allowed %"
     );
-    for (user, who) in USERS.iter().enumerate() {
+    for (user, name) in USERS.iter().enumerate() {
         println!(
-            "{who:<8}{:>8}{:>12.2}{:>12.2}{:>+10.2}{:>12.2}",
+            "{name:<8}{:>8}{:>12.2}{:>12.2}{:>+10.2}{:>12.2}",
             phase.tickets[user],
             phase.entitled(user) * 100.0,
             phase.measured(user) * 100.0,

@@ -53,7 +53,7 @@ fn draw_course(area: &Area, policy: &str, course: &[Phase]) -> Result<()> {
         .label_style(("sans-serif", 14))
         .draw()
         .map_err(failed)?;
-    for (user, who) in USERS.iter().enumerate() {
+    for (user, name) in USERS.iter().enumerate() {
         let colour = COLOURS[user];
         let points = samples
             .iter()
@@ -77,7 +77,7 @@ fn draw_course(area: &Area, policy: &str, course: &[Phase]) -> Result<()> {
         );
         chart
             .draw_series([Text::new(
-                format!(" {who}"),
+                format!(" {name}"),
                 end,
                 ("sans-serif", 15).into_font().color(&colour),
             )])
@@ -86,7 +86,7 @@ fn draw_course(area: &Area, policy: &str, course: &[Phase]) -> Result<()> {
     Ok(())
 }
 
-/// From where a phase began, what the tickets give.
+/// What the tickets give, from the beginning of a phase.
 fn due(phase: &Phase, user: usize, origin: &Sample) -> Vec<(f64, f64)> {
     let (Some(first), Some(last)) = (phase.samples.first(), phase.samples.last()) else {
         return Vec::new();

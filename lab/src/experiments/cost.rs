@@ -2,7 +2,7 @@
 //! users. bench/cost.rs says how it is counted.
 //!
 //! All on one kernel, the newest on which the others load: from 6.18 to 7.2 a wake-up and switch of the kernel's own
-//! scheduler became a third dearer, which would be taken for ours.
+//! scheduler became a third more expensive, which would be taken for Tombola's cost.
 
 use crate::bench::boot::own_programs;
 use crate::bench::cost::{self, Contestant, Cost, Costs, Crowd};
@@ -42,12 +42,12 @@ const TYPICAL: Crowd = crowd(20, 10);
 const FEW_TASKS: Crowd = crowd(20, 1);
 const MANY_TASKS: Crowd = crowd(200, 1);
 const MANY_USERS: Crowd = crowd(200, 100);
-/// Of scx_flash's cost.
+/// The bar, in parts of scx_flash's cost.
 const TIMES_MAX: f64 = 1.25;
-/// From few to many.
+/// The bar for growth from few to many.
 const GROWTH_MAX: f64 = 1.3;
 
-/// What costs, and how much.
+/// What is counted: its name and its cost.
 type Kind = (&'static str, fn(&Cost) -> f64);
 const KINDS: [Kind; 2] = [
     ("slice end", |cost| cost.slice_end),

@@ -30,7 +30,7 @@ const fn crowd(tasks: u32, currencies: u32) -> Crowd {
 const CROWDS: [Crowd; 5] = [SMALL, crowd(10, 8), crowd(100, 10), crowd(1000, 100), LARGE];
 const SMALL: Crowd = crowd(10, 1);
 const LARGE: Crowd = crowd(10_000, 1000);
-/// From the small to the large economy.
+/// The bar for growth from the small to the large economy.
 const TIMES_MAX: f64 = 2.0;
 
 fn run(bench: &Bench) -> Result<Vec<Row>> {

@@ -72,7 +72,7 @@ fn points(seed: u64, chosen: impl Fn(u32, &str) -> bool) -> Vec<Point> {
     points
 }
 
-/// What was measured, to be asked.
+/// The measurements, and queries of them.
 struct Errors<'a>(&'a [Measured]);
 
 impl<'a> Errors<'a> {
@@ -93,7 +93,7 @@ impl<'a> Errors<'a> {
         })
     }
 
-    /// Over the seeds. Nothing if the scheduler was ejected.
+    /// The mean over the seeds; `None` if the scheduler was ejected.
     fn mean(
         &self,
         scheduler: &'static Scheduler,
@@ -108,7 +108,7 @@ impl<'a> Errors<'a> {
         (!means.is_empty()).then(|| means.iter().sum::<f64>() / means.len() as f64)
     }
 
-    /// The best of the others, and its name.
+    /// The smallest error among the other schedulers, and that scheduler's name.
     fn best_other(&self, cpus: u32, case: &'a str, window: usize) -> Option<(f64, &'static str)> {
         CONTESTANTS[1..]
             .iter()
@@ -166,8 +166,8 @@ fn named(what: &str, errors: &Errors, cpus: u32, case: &'static str) -> String {
     format!("{case}, {cpus} CPU{plural}{seeds}: {what}")
 }
 
-/// On several CPUs no worse than the best of the others, in windows of a second and more; on one, where the kernel's own
-/// is bound to nothing but its timer, no worse than it is without that timer.
+/// On several CPUs the error is to be no larger than that of the best other scheduler, in windows of a second and more. On one,
+/// where only its timer limits the kernel's own scheduler, it is to be no larger than that scheduler's without that timer.
 fn compared(errors: &Errors, cpus: u32, case: &'static str, window: usize) -> Option<Row> {
     let ours = errors.mean(STRIDE, cpus, case, window)?;
     let rival = if cpus == 1 {
@@ -316,7 +316,7 @@ fn draw(area: &Area, errors: &Errors) -> Result<()> {
     Ok(())
 }
 
-/// What stands in the legend, and how wide that is.
+/// The text in the legend, and its width.
 fn label(scheduler: &Scheduler) -> (&'static str, i32) {
     match scheduler.name {
         "stride" => ("Tombola (stride)", 140),
@@ -410,7 +410,7 @@ fn curve(
         .collect()
 }
 
-/// At each window length, of the curves that reach it.
+/// The median at each window length, of the curves that reach it.
 fn median(curves: &[Vec<(f64, f64)>]) -> Vec<(f64, f64)> {
     (0..WINDOWS.len())
         .filter_map(|window| {
@@ -482,7 +482,7 @@ mod tests {
         let row = compared(&errors, 2, "eq3", 2).unwrap();
         assert_eq!(row.pass, Some(false), "{row:?}");
         assert!(errors.is_close(2, "eq3"));
-        // Below a second it is only there to compare with.
+        // Below a second it is only for comparison.
         assert_eq!(compared(&errors, 2, "eq3", 1).unwrap().pass, None);
     }
 

@@ -1,10 +1,10 @@
 //! Films: three players side by side (Waldspurger & Weihl 1994, 5.4), and one whose frames are due (Koster's Syncopation, 2000,
 //! 4.7).
 //!
-//! An instruction takes 1 ns here, not 8. A player is judged by what it shows, and not, like a loop, by the CPU time that it
-//! is charged; and who has the CPU is charged for its interrupts and for half of the switch as well. Per slice that is some
-//! ten thousand instructions: at 8 ns each a tenth of a quantum, and more of the shorter slices that those of few tickets
-//! have. Real CPUs take a hundredth of a quantum or less.
+//! An instruction takes 1 ns here, not 8. A player is judged by the frames that it shows, not, like a loop, by the CPU time that
+//! it is charged; and the running thread is also charged for interrupts and for half of the switch. Per slice that is some ten
+//! thousand instructions: at 8 ns each a tenth of a quantum, and more of the shorter slices of clients with few tickets. On real
+//! CPUs it is a hundredth of a quantum or less.
 
 use super::reservation::{best_effort, reserving};
 use super::rows::{compared_row, lottery_row, stride_row};
@@ -31,7 +31,8 @@ const PLAYERS: [&str; 3] = ["A", "B", "C"];
 const TICKETS: [[u32; 3]; 2] = [[300, 200, 100], [300, 100, 200]];
 const NICE: [[i32; 3]; 2] = [[0, 2, 5], [0, 5, 2]];
 const HALF_S: f64 = 20.0;
-/// Each compared with the slowest. Before: without the display server in the way; after: with it, nothing else is reported.
+/// Each player compared with the slowest: due, and published. Before the change without the display server's influence; after it
+/// with that, as nothing else is reported.
 const RATIOS: [[(usize, usize, f64, f64); 2]; 2] = [
     [(0, 2, 3.0, 3.06), (1, 2, 2.0, 2.04)],
     [(0, 1, 3.0, 1.92), (2, 1, 2.0, 1.53)],
@@ -96,7 +97,7 @@ fn players(scheduler: Scheduler, shift: Option<u32>) -> Plan {
     }
 }
 
-/// Of frames, and of CPU time to compare with.
+/// Ratios of frames, and of CPU time for comparison.
 fn ratio_rows(
     plan: &Plan,
     course: &Course,
@@ -123,7 +124,7 @@ fn ratio_rows(
     vec![row, of_time]
 }
 
-/// The first second after the change: the rates are the new ones, and a frame more or less is counted, for these are whole.
+/// In the first second after the change the rates are the new ones, but for a frame, since only whole frames count.
 fn takes_hold(plan: &Plan, course: &Course) -> Vec<Row> {
     let (from, to) = (course.sample_at(HALF_S), course.sample_at(HALF_S + 1.0));
     let frames = |player: usize| course.done(player, from, to);
@@ -185,9 +186,9 @@ const RESERVABLE: u32 = 75;
 enum Case {
     /// So many hogs of the same user.
     Hogs(usize),
-    /// Four, of another user.
+    /// Four hogs of another user.
     Others,
-    /// Percent, beside a hog that reserves the rest and four of best effort.
+    /// So many percent, beside a hog that reserves the rest, and four best-effort hogs.
     Reserved(u32),
 }
 
@@ -206,22 +207,22 @@ const RESERVED: [(Case, f64, Option<f64>); 4] = [
     (Case::Reserved(20), 15.6, Some(60.0)),
 ];
 
-/// What one case showed.
+/// The result of one case.
 struct Shown {
     scheduler: Scheduler,
     case: Case,
     published: Option<(f64, Option<f64>)>,
     fps: f64,
-    /// Of each frame, after its due time.
+    /// Lateness of each frame, after its due time.
     late_ms: Vec<f64>,
-    /// Of each frame, after a period since the frame before it was shown, as a player counts that does not try to catch up.
+    /// Lateness of each frame, after one period from the frame before, as a player that does not catch up counts it.
     slip_ms: Vec<f64>,
-    /// Of one CPU.
+    /// Part of one CPU.
     used: f64,
 }
 
 impl Case {
-    /// Of the CPU, what the player can count on.
+    /// The part of the CPU that is due to the player.
     fn share(self) -> f64 {
         match self {
             Case::Hogs(hogs) => 1.0 / (hogs + 1) as f64,
@@ -323,8 +324,8 @@ fn player(bench: &Bench) -> Result<Vec<Row>> {
 
 fn shown(scheduler: Scheduler, case: Case, published: Published, course: &Course) -> Result<Shown> {
     let end = course.ends.iter().find(|end| end.client == 0);
-    let end = end.context("the player said nothing of its frames")?;
-    // Those shown until here: afterwards the hogs end, and the player catches up.
+    let end = end.context("the player reported no frames")?;
+    // Only frames shown by the last sample: afterwards the hogs end, and the player catches up.
     let frames = course.samples[course.last()].units[0] as usize;
     let late_us = end.numbers.iter().take(frames);
     let late_ms: Vec<f64> = late_us.map(|&us| us as f64 / 1e3).collect();
@@ -421,7 +422,7 @@ fn draw_player(bench: &Bench, shown: &[Shown]) -> Result<()> {
     plot::write(&bench.out, PLAYER.name, |area| plot::panels(area, &panels))
 }
 
-/// Over what `x` names, hogs or percent reserved.
+/// Frames a second over hogs or percent reserved, as `x` says.
 fn rates_panel(shown: &[Shown], title: &str, x: &str, (name, other): (&str, Scheduler)) -> Panel {
     let place = |case: Case| match (x, case) {
         ("hogs", Case::Hogs(hogs)) => Some(hogs as f64),

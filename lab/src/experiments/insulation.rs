@@ -1,4 +1,4 @@
-//! Users alike in base tickets, whatever the number of their tasks (Zepp 2012, chapter 5), and currencies alike in funding,
+//! Users with equal base tickets, whatever the number of their tasks (Zepp 2012, chapter 5), and currencies with equal funding,
 //! whatever the tickets inside (Waldspurger & Weihl 1994, 5.5).
 
 use super::rows::{TIGHT, compared_row, lottery_row, stride_row, within_row};
@@ -61,8 +61,8 @@ fn plan(scheduler: Scheduler, tasks: usize) -> Plan {
 
 /// The share of the user with one task.
 fn share(course: &Course, to: usize) -> f64 {
-    let everybody: Vec<usize> = (0..course.samples[0].used_ns.len()).collect();
-    course.part(&everybody, 0, to)
+    let all: Vec<usize> = (0..course.samples[0].used_ns.len()).collect();
+    course.part(&all, 0, to)
 }
 
 fn row(plan: &Plan, course: &Course) -> Row {
@@ -116,7 +116,7 @@ const IN_CURRENCIES: [(&str, u32); 5] = [
     ("B3", 300),
 ];
 const HALF_S: f64 = 60.0;
-/// Of all that is received, before and after.
+/// Parts of what all receive, before and after.
 const DUE: [[f64; 2]; 4] = [
     [1.0 / 6.0, 1.0 / 6.0],
     [1.0 / 3.0, 1.0 / 3.0],

@@ -1,4 +1,4 @@
-//! Programs that set their own tickets by what they still have to do (Waldspurger & Weihl 1994, 5.2).
+//! Programs that set their own tickets by the work that is left (Waldspurger & Weihl 1994, 5.2).
 //!
 //! A task of n trials has tickets in proportion to the square of its relative error, that is to 1 / n. So of tasks with n1 and
 //! n2 trials, n1 dn1 = n2 dn2: n1² - n2² stays what it was when the second began, and n1 / n2 goes to 1.
@@ -19,11 +19,11 @@ pub const MONTE_CARLO: Experiment = Experiment {
 };
 
 const TASKS: usize = 3;
-/// Between two beginnings.
+/// From one task's beginning to the next one's.
 const LATER_S: f64 = 20.0;
 const SECONDS: f64 = 200.0;
 const EVERY_S: f64 = 0.5;
-/// Of a newcomer's life, to be looked at.
+/// The part of a newcomer's run that is compared.
 const FIRST_S: f64 = 2.0;
 /// Outside the currency: one of the same user, one of another.
 const HOGS: [(&str, f64); 2] = [
@@ -96,7 +96,7 @@ fn trials(course: &Course, task: usize, sample: usize) -> f64 {
     course.samples[sample].units[task] as f64
 }
 
-/// How much of what the integrations do each newcomer does at first.
+/// Each newcomer's part of all trials at first.
 fn newcomers((plan, course): &(Plan, Course)) -> Vec<Row> {
     let first = |task: usize| {
         let from = course.sample_at(begins_s(task));
@@ -143,7 +143,7 @@ fn convergence((plan, course): &(Plan, Course)) -> Vec<Row> {
     vec![converged, of_law]
 }
 
-/// Trials of each at each sample, if tickets are in proportion to 1 / trials: in seconds of the currency's own time.
+/// Trials of each task at each sample, if tickets are in proportion to 1 / trials; in seconds of the currency's CPU time.
 fn by_the_law() -> Vec<[f64; TASKS]> {
     const STEPS: usize = 5000;
     let step_s = EVERY_S / STEPS as f64;
@@ -154,7 +154,7 @@ fn by_the_law() -> Vec<[f64; TASKS]> {
             .filter(|&task| begins_s(task) <= sample as f64 * EVERY_S)
             .count();
         for _ in 0..STEPS {
-            // In the middle of the step, or a newcomer would have all tickets for the whole of it.
+            // Those in the middle of the step, or a newcomer would have all tickets for its first step.
             let tickets = done[..there].iter().map(|done| 1.0 / (done + step_s / 2.0));
             let tickets: Vec<f64> = tickets.collect();
             let sum: f64 = tickets.iter().sum();

@@ -1,4 +1,4 @@
-//! What scheduling costs who is alone (Koster's Syncopation, 2000, 4.1).
+//! What scheduling costs a process that runs alone (Koster's Syncopation, 2000, 4.1).
 
 use super::rows::compared_row;
 use crate::experiment::{Bench, Experiment};
@@ -24,7 +24,7 @@ const PUBLISHED: f64 = 50.386934 / 50.208944 - 1.0;
 
 fn overhead_loop(bench: &Bench) -> Result<Vec<Row>> {
     let of = |scheduler| (0..RUNS).map(move |run| plan(scheduler, run));
-    // The kernel's own comes last, when what the kernel does after its start has come to an end.
+    // The kernel's own scheduler comes last, when the kernel's work after a boot is done.
     let first: Vec<Plan> = of(Scheduler::Stride).chain(of(Scheduler::Nice)).collect();
     let second: Vec<Plan> = of(Scheduler::Lottery).collect();
     let played = bench.record([&first, &second])?;
@@ -74,7 +74,7 @@ fn overhead_loop(bench: &Bench) -> Result<Vec<Row>> {
     Ok(rows)
 }
 
-/// Runs begin at other times of the timer's tick, of 4 ms.
+/// Each run begins at another time between two ticks, which are 4 ms apart.
 fn plan(scheduler: Scheduler, run: usize) -> Plan {
     let looping = Client {
         work: Work::Units(UNITS),

@@ -1,5 +1,5 @@
-//! What the scheduler costs users: programs of Debian's under Tombola beside the same under the kernel's own scheduler.
-//! bench/programs.rs says what is run, and what their figures must be.
+//! What the scheduler costs users: Debian's programs under Tombola, compared with the same under the kernel's own scheduler.
+//! bench/programs.rs has the programs, and the bars of their figures.
 //!
 //! scx_flash does not load on the newest kernel, and is compared with the kernel's own scheduler on the newest where it does.
 
@@ -15,7 +15,7 @@ use std::fmt::Write as _;
 
 pub const PROGRAMS: Experiment = Experiment {
     name: "programs",
-    about: "Programs of Debian's: hackbench, stress-ng, nginx, sysbench and cyclictest, ours beside EEVDF and scx_flash",
+    about: "Debian's programs: hackbench, stress-ng, nginx, sysbench and cyclictest, ours beside EEVDF and scx_flash",
     source: "docs/lab.md",
     run,
 };
@@ -32,7 +32,7 @@ const fn host(scheduler: &'static Scheduler, kernel: Kernel) -> Host {
     Host { scheduler, kernel }
 }
 
-/// CPUs, and how often each is run: in counted time once is exact.
+/// CPUs, and runs of each program: in counted time one run is exact.
 const MACHINES: [(u32, u64); 3] = [(1, 1), (2, 5), (4, 5)];
 
 fn run(bench: &Bench) -> Result<Vec<Row>> {
@@ -92,7 +92,7 @@ fn own<'a>(all: &'a [Measured], measured: &Measured) -> Result<&'a Measured> {
         .context("the kernel's own scheduler was not measured")
 }
 
-/// A figure, and the same under the kernel's own scheduler; nothing where the scheduler was ejected.
+/// A figure, and the same under the kernel's own scheduler; `None` if a scheduler was ejected.
 fn pair(measured: &Measured, own: &Measured, number: usize) -> Option<(f64, f64)> {
     Some((measured.figure(number)?, own.figure(number)?))
 }
@@ -117,7 +117,7 @@ fn row(measured: &Measured, figure: &Figure, pair: Option<(f64, f64)>) -> Row {
     let (bar, met) = figure.bar.judge(measured.cpus, part);
     let figures = match pair {
         Some((value, own)) => format!("{value:.2} for {own:.2}"),
-        None => "it was ejected".into(),
+        None => "ejected".into(),
     };
     let judged = scheduler.is_tombola();
     Row {
@@ -136,7 +136,7 @@ fn row(measured: &Measured, figure: &Figure, pair: Option<(f64, f64)>) -> Row {
     }
 }
 
-/// How fast the programs are in parts of how fast they are under the kernel's own scheduler.
+/// Speeds of the programs, in parts of their speeds under the kernel's own scheduler.
 fn chart(all: &[Measured], cpus: u32) -> Ratios {
     let here: Vec<&Measured> = all
         .iter()

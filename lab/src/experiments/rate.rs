@@ -27,7 +27,7 @@ const RUNS: usize = 3;
 const RATIOS: u32 = 10;
 const SECONDS: f64 = 60.0;
 const STEEP: (u32, f64) = (20, 180.0);
-/// What was reported of single ratios.
+/// The single ratios that were reported.
 const PUBLISHED: [(u32, f64); 2] = [(10, 13.42), (20, 19.08)];
 
 fn rate(bench: &Bench) -> Result<Vec<Row>> {
@@ -181,7 +181,7 @@ fn rate_over_time(bench: &Bench) -> Result<Vec<Row>> {
     Ok(rows)
 }
 
-/// The favoured one's share in each.
+/// The favoured task's share in each window.
 fn windows(course: &Course) -> Vec<f64> {
     (0..course.last() / WINDOW_S)
         .map(|i| course.part(&[0, 1], i * WINDOW_S, (i + 1) * WINDOW_S))

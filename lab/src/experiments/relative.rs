@@ -1,4 +1,4 @@
-//! Two tasks with as much work each (Zepp 2012, chapter 5: relative rates, their change, and other load beside them).
+//! Two tasks with the same amount of work (Zepp 2012, chapter 5: relative rates, their change, and other load beside them).
 
 use super::rows::{compared_row, lottery_row, stride_row};
 use crate::experiment::{Bench, Experiment, Played};
@@ -54,7 +54,7 @@ fn plan(scheduler: Scheduler, name: &str, clients: Vec<Client>) -> Plan {
     }
 }
 
-/// The sample at which the first of the two is about to be done: until there both run.
+/// The last sample before one of the two is done: until then both run.
 fn both_run_until(course: &Course) -> usize {
     let done = |sample: &crate::plan::Sample| sample.units[..2].iter().any(|&units| units >= UNITS);
     course
@@ -65,7 +65,7 @@ fn both_run_until(course: &Course) -> usize {
         .saturating_sub(1)
 }
 
-/// By the ratio of CPU times while both run.
+/// The ratio of CPU times while both run.
 fn row(plan: &Plan, course: &Course, due: f64, published: Option<f64>) -> Row {
     let end = both_run_until(course);
     let part = course.part(&[0, 1], 0, end);
@@ -107,7 +107,7 @@ fn draw_progress(bench: &Bench, name: &str, all: &Played) -> Result<()> {
     plot::write(&bench.out, name, |area| plot::panels(area, &panels))
 }
 
-/// The other's work over the favoured one's while both run: whatever the load, the same line.
+/// The other task's work over the favoured one's while both run: the same line, whatever the load.
 fn draw_against(bench: &Bench, name: &str, all: &Played) -> Result<()> {
     let curve = |(plan, course): &(Plan, Course)| {
         let points = course.samples[..=both_run_until(course)]
@@ -173,7 +173,7 @@ fn relative_rate_change(bench: &Bench) -> Result<Vec<Row>> {
             "800:200, then 200:200",
             vec![worker(800, 0), worker(200, 6)],
         );
-        // Renicing to 6 gives the favoured one the other's weight.
+        // Renicing to 6 gives the favoured task the other's weight.
         plan.changes = vec![Change {
             when: When::Units(UNITS / 2),
             client: 0,

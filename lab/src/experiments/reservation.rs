@@ -1,7 +1,7 @@
 //! Parts of the CPU that are reserved, and what is best effort (Koster's Syncopation, 2000, 4.3, 4.4 and 4.6).
 //!
-//! Tickets of base are percents: those of a reservation, and at least 25 for best effort. What nobody holds, or wants, is
-//! shared in proportion, so of those who run each gets its percents of all of theirs.
+//! Tickets of base are given in percent: a reservation's, and 25 for best effort. What is not reserved or not used is shared in
+//! proportion, so a running client gets its percents out of the sum of all running clients'.
 
 use super::rows::{TIGHT, chance_row, compared_row, lottery_row, received, share_row, within_row};
 use crate::experiment::{Bench, Experiment, Played};
@@ -14,10 +14,10 @@ use plotters::prelude::SeriesLabelPosition;
 
 const SOURCE: &str = "Syncopation, 2000";
 pub const BEST_EFFORT_PERCENT: u32 = 25;
-/// Of SCHED_DEADLINE.
+/// For SCHED_DEADLINE.
 const PERIOD_NS: u64 = 10_000_000;
 
-/// Holds so much of the CPU.
+/// The client, with so much of the CPU reserved.
 pub fn reserving(client: Client, percent: u32, period_ns: u64) -> Client {
     Client {
         reserved: Some(percent),
@@ -34,7 +34,7 @@ fn busy(percent: u32) -> Client {
     reserving(Client::burning(1, 100), percent, PERIOD_NS)
 }
 
-/// A busy one without a reservation.
+/// A busy client without a reservation.
 pub fn best_effort(user: u32) -> Client {
     Client {
         groups: vec![Group::new("best-effort", BEST_EFFORT_PERCENT * 100)],
@@ -42,14 +42,14 @@ pub fn best_effort(user: u32) -> Client {
     }
 }
 
-/// What is due to one of these percents.
+/// The share due to one of the clients with these percents.
 fn due(percents: &[u32], client: usize) -> f64 {
     f64::from(percents[client]) / f64::from(percents.iter().sum::<u32>())
 }
 
 pub const PROPORTIONAL: Experiment = Experiment {
     name: "proportional",
-    about: "40, 20 and 10 % reserved, best effort 25 %, 5 % nobody's; tasks end one after another",
+    about: "40, 20 and 10 % reserved, best effort 25 %, 5 % unreserved; tasks end one after another",
     source: SOURCE,
     run: proportional,
 };
@@ -181,9 +181,9 @@ fn windows((plan, course): &(Plan, Course), client: usize) -> Vec<f64> {
 
 fn windows_of(one: &(Plan, Course), client: usize) -> Vec<Row> {
     let (plan, course) = one;
-    let (due, who) = (due(&ALL_HELD, client), name_of(ALL_HELD[client]));
+    let (due, label) = (due(&ALL_HELD, client), name_of(ALL_HELD[client]));
     let scheduler = plan.scheduler.name();
-    let name = |what: &str| format!("{scheduler}: {who}, {what}");
+    let name = |what: &str| format!("{scheduler}: {label}, {what}");
     let windows = windows(one, client);
     let off = |window: &f64| (window - due).abs();
     let worst = windows
@@ -193,7 +193,7 @@ fn windows_of(one: &(Plan, Course), client: usize) -> Vec<Row> {
         .unwrap_or(due);
     let whole = share_row(
         one,
-        &format!("{who}, whole"),
+        &format!("{label}, whole"),
         client,
         (0, WINDOWS),
         due,
@@ -213,15 +213,15 @@ fn windows_of(one: &(Plan, Course), client: usize) -> Vec<Row> {
     vec![whole, worst_row, ms]
 }
 
-/// What is said to who asks for more than there is.
+/// The answer to a request for more than is left.
 fn refusal((plan, course): &(Plan, Course)) -> Result<Row> {
-    let answer = course.answer.as_ref().context("nothing was asked for")?;
+    let answer = course.answer.as_ref().context("nothing was requested")?;
     let text = answer.text.lines().next().unwrap_or_default();
     Ok(Row {
         name: format!("{}: a 76th percent: exit status", plan.scheduler.name()),
         measured: f64::from(answer.status),
         published: None,
-        bar: format!("1, and said how much was asked and is left; said was: {text}"),
+        bar: format!("1, and a message with the parts requested and left: {text}"),
         pass: Some(answer.status == 1 && text.contains("1%") && text.contains("0%")),
     })
 }
@@ -257,7 +257,7 @@ pub const BEST_EFFORT: Experiment = Experiment {
 };
 
 const PART: f64 = 0.75;
-/// Hogs, and users they belong to.
+/// Hogs, and users that they belong to.
 const LOADS: [(u32, u32); 5] = [(1, 1), (100, 1), (1000, 1), (100, 10), (1000, 10)];
 
 fn under_load(bench: &Bench) -> Result<Vec<Row>> {

@@ -7,9 +7,9 @@ use std::fmt::Display;
 
 /// A share of a run, in stride mode: within 1 % of what the tickets give.
 pub(super) const STRIDE_ERROR_MAX: f64 = 0.01;
-/// Of what is isolated from others, or reserved.
+/// The same for clients that are insulated from others, or have a reservation.
 pub(super) const TIGHT: f64 = 0.005;
-/// In lottery mode, in standard errors of the binomial.
+/// The same in lottery mode, in standard errors of the binomial.
 pub(super) const LOTTERY_ERRORS_MAX: f64 = 3.0;
 /// A set of errors less likely than this is not chance.
 pub(super) const CHANCE_MIN: f64 = 0.01;
@@ -18,7 +18,7 @@ pub(super) fn stride_row(name: String, measured: f64, due: f64, published: Optio
     within_row(name, measured, due, STRIDE_ERROR_MAX, published)
 }
 
-/// A figure that is to be what is due but for a part `error_max` of it.
+/// A figure that may differ from what is due by a part `error_max` of it.
 pub(super) fn within_row(
     name: String,
     measured: f64,
@@ -40,8 +40,8 @@ pub(super) fn within_row(
     }
 }
 
-/// A client's part of what all received. SCHED_DEADLINE promises another thing, a part of all the time there is, of which the
-/// real-time process that looks at the clients takes a little.
+/// A client's part of what all received. SCHED_DEADLINE promises a part of all time instead, of which the real-time process that
+/// samples the clients takes a little.
 pub(super) fn received(plan: &Plan, course: &Course, client: usize, from: usize, to: usize) -> f64 {
     match plan.scheduler {
         Scheduler::Deadline => {
@@ -51,7 +51,7 @@ pub(super) fn received(plan: &Plan, course: &Course, client: usize, from: usize,
     }
 }
 
-/// Of that: within `TIGHT` under stride, and by chance under lottery.
+/// The bar for `received`: within `TIGHT` under stride, within standard errors under lottery.
 pub(super) fn share_row(
     (plan, course): &(Plan, Course),
     name: &str,
@@ -73,7 +73,7 @@ pub(super) fn share_row(
     }
 }
 
-/// The chance of errors, in standard errors.
+/// The probability of errors, which are given in standard errors.
 pub(super) fn chance_row(name: String, errors: &[f64]) -> Row {
     let chance = chance_of(errors);
     Row {
@@ -102,7 +102,7 @@ pub(super) fn lottery_row(
     }
 }
 
-/// Only there to compare with.
+/// A figure for comparison only.
 pub(super) fn compared_row(name: String, measured: f64, due: f64) -> Row {
     Row {
         name,

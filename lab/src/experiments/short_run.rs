@@ -81,8 +81,8 @@ fn short_run(bench: &Bench) -> Result<Vec<Row>> {
     Ok(rows)
 }
 
-/// How far the first client was ahead of its part of what both had received, after each draw; from the mean, as nobody knows
-/// what was owed at the first draw.
+/// How far the first client was ahead of its part of what both had received, after each draw; relative to the mean, since
+/// the lag at the first draw is unknown.
 fn lag_ms(draws: &[Draw]) -> Vec<(f64, f64)> {
     let (mut own, mut all) = (0.0, 0.0);
     let start = draws.first().map_or(0, |draw| draw.at_ns);

@@ -17,7 +17,7 @@ pub struct VmArgs {
     /// Memory in MiB
     #[arg(long, default_value_t = 1024)]
     memory: u32,
-    /// Size in MiB of a disk that takes all and keeps nothing, /dev/nvme0n1
+    /// Size in MiB of a disk, /dev/nvme0n1, that discards all that is written
     #[arg(long, default_value_t = 0)]
     disk: u32,
     #[arg(long, value_enum, default_value_t = Kernel::Newest)]
@@ -25,13 +25,13 @@ pub struct VmArgs {
     /// Use KVM if it can be used, emulated CPUs if not
     #[arg(long, conflicts_with = "measured")]
     kvm: bool,
-    /// Count time in instructions: the same run every time
+    /// Count time in instructions: every run is the same
     #[arg(long)]
     measured: bool,
     /// An instruction takes 2^SHIFT ns
     #[arg(long, requires = "measured", default_value_t = Mode::SHIFT_DEFAULT)]
     shift: u32,
-    /// Another seed is another run
+    /// Runs with another seed differ
     #[arg(long, requires = "measured", default_value_t = 0)]
     seed: u64,
     /// Switch the machine off after this many seconds of host time
@@ -41,10 +41,10 @@ pub struct VmArgs {
     #[arg(long)]
     debian: bool,
     /// Put a program (with its libraries), file or directory of the host into
-    /// the guest: HOST goes to /usr/bin, HOST:GUEST to the place named
+    /// the guest: HOST goes to /usr/bin, HOST:GUEST to the path GUEST
     #[arg(long, value_name = "HOST[:GUEST]")]
     add: Vec<String>,
-    /// Show what the kernel said, after the command's output
+    /// Show the kernel's log, after the command's output
     #[arg(long)]
     kernel_log: bool,
     /// The command and its arguments
@@ -63,8 +63,8 @@ impl VmArgs {
             add(&mut image, item)?;
         }
         let command: Vec<_> = self.command.iter().map(String::as_str).collect();
-        // What is printed can't be taken back when a boot turns out to be void, so only a person sees it at once. In counted
-        // time no boot is repeated.
+        // Output cannot be taken back if the boot is repeated, so it is printed at once only on a terminal, or in counted time,
+        // where no boot is repeated.
         let live = self.measured || stdout().is_terminal();
         let held = RefCell::new(String::new());
         let outcome = self
@@ -121,9 +121,9 @@ fn add(image: &mut Image, item: &str) -> Result<()> {
         Some(guest) => image.program_at(path, guest),
         None if path.is_dir() => {
             return Err(explain(
-                &format!("{host} is a directory, and where to put it is not said"),
-                "only programs have a usual place, /usr/bin",
-                &format!("--add {host}:/PLACE"),
+                &format!("{host} is a directory, and its path in the guest is not given"),
+                "only programs have a default directory, /usr/bin",
+                &format!("--add {host}:/PATH"),
             ));
         }
         None => image.program(path),

@@ -1,8 +1,8 @@
 //! The guest's root file system: everything in one initramfs, which is the
 //! fastest way to boot and the only one that is the same every time.
 //!
-//! An image is a sorted map from path to content. The same files in give the
-//! same bytes out, whatever their times, owners and inodes on the host are;
+//! An image is a sorted map from path to content. The same files give the same
+//! bytes, whatever their times, owners and inodes on the host are;
 //! under [`Mode::Measured`](super::Mode) the same bytes give the same run.
 
 use super::cpio;
@@ -17,17 +17,17 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::Arc;
 
-/// People with names, for scenarios that are read by humans; uids from 1000.
+/// Users with names, for scenarios that are to be easy to read; uids from 1000.
 pub const PEOPLE: [&str; 4] = ["alice", "bob", "carol", "dave"];
 /// Numbered users u1, u2, … for crowds; u1's uid is 2001.
 pub const NUMBERED_USERS: u32 = 120;
 const PEOPLE_UID_FIRST: u32 = 1000;
 const NUMBERED_UID_BASE: u32 = 2000;
 
-/// Of the host's util-linux, because busybox lacks them or knows less.
+/// Programs of the host's util-linux that busybox lacks, or has with fewer options.
 const HOST_TOOLS: [&str; 4] = ["chrt", "prlimit", "setpriv", "taskset"];
 
-/// Empty directories: places to mount on and to write in, with their modes.
+/// Empty directories, to mount on and to write into, with their modes.
 const DIRECTORIES: [(&str, u32); 9] = [
     ("dev", 0o755),
     ("home", 0o755),
@@ -80,7 +80,7 @@ impl Image {
         Ok(image)
     }
 
-    /// Debian with the same users, whose first process is systemd.
+    /// Debian, with systemd as its first process, and the same users.
     pub fn debian() -> Result<Self> {
         let root = build_dir()?.join("debian");
         if !root.join("complete").exists() {
@@ -100,7 +100,7 @@ impl Image {
                 &format!("{UNITS}/multi-user.target.wants/lab.service"),
                 "../lab.service",
             )
-            .symlink(&format!("{UNITS}/getty.target"), "/dev/null"); // the consoles are ours
+            .symlink(&format!("{UNITS}/getty.target"), "/dev/null"); // the consoles are used for output
         image.add_users();
         Ok(image)
     }
@@ -134,8 +134,8 @@ impl Image {
         Ok(self)
     }
 
-    /// Adds a program of a package that was unpacked into `root`, at the place it has there, with its shared libraries: those
-    /// below `root`, and the host's for the others.
+    /// Adds a program of a package that was unpacked into `root`, at the same path, with its shared libraries: the package's
+    /// own from below `root`, all others from the host.
     pub fn unpacked_program(&mut self, root: &Path, guest: &str) -> Result<&mut Self> {
         let host = root.join(guest.trim_start_matches('/'));
         self.file_from(&host, guest)?;
@@ -176,7 +176,7 @@ impl Image {
         Ok(self)
     }
 
-    /// Adds a file with the given content; a later one of the same name wins.
+    /// Adds a file with the given content, which replaces an earlier one of the same name.
     pub fn file(&mut self, guest: &str, content: impl Into<Vec<u8>>, mode: u32) -> &mut Self {
         self.insert(guest, cpio::REGULAR | mode, content.into());
         self
@@ -266,15 +266,15 @@ pub fn tombola_image() -> Result<Image> {
 
 /// Every test user but root, with its uid; each has a group of its own.
 pub fn users() -> impl Iterator<Item = (String, u32)> {
-    let people = PEOPLE
+    let named = PEOPLE
         .iter()
         .zip(PEOPLE_UID_FIRST..)
         .map(|(name, uid)| (name.to_string(), uid));
     let numbered = (1..=NUMBERED_USERS).map(|n| (format!("u{n}"), NUMBERED_UID_BASE + n));
-    people.chain(numbered)
+    named.chain(numbered)
 }
 
-/// Looks a program up in PATH, and in the sbin directories that it may lack.
+/// Looks up a program in PATH, and in the sbin directories, which PATH may lack.
 pub fn find_program(name: &str) -> Result<PathBuf> {
     let path = std::env::var_os("PATH").unwrap_or_default();
     std::env::split_paths(&path)

@@ -1,10 +1,10 @@
 #!/bin/sh
-# The first process of the small system. Debian has systemd in its place.
+# The first process of the small system. Debian has systemd instead.
 export PATH=/usr/local/bin:/usr/bin:/usr/sbin:/bin:/sbin HOME=/root TERM=dumb LANG=C
 
 mount -t proc proc /proc
 mount -t sysfs sys /sys
-mount -t devtmpfs dev /dev 2>/dev/null # some kernels have done it
+mount -t devtmpfs dev /dev 2>/dev/null # some kernels mount it themselves
 mkdir -p /dev/pts /dev/shm
 mount -t devpts devpts /dev/pts
 mount -t tmpfs shm /dev/shm

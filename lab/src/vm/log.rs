@@ -1,4 +1,4 @@
-//! What a machine leaves behind in files: its kernel's log, and others.
+//! The files that a machine writes: its kernel's log, and others.
 
 use anyhow::{Context, Result};
 use std::path::Path;

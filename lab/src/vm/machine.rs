@@ -1,4 +1,4 @@
-//! What a machine is, and what becomes of it.
+//! A machine, and the outcome of a command in it.
 
 use super::log::{kernel_trouble, last_lines};
 use crate::explain::explain;
@@ -11,7 +11,7 @@ pub enum Kernel {
     Newest,
     /// The oldest that is supported.
     Oldest,
-    /// The newest on which other people's schedulers load as well.
+    /// The newest on which scx_flash and scx_rusty load as well.
     Peers,
 }
 
@@ -19,12 +19,12 @@ pub enum Kernel {
 pub enum Mode {
     /// Virtual CPUs run in parallel; time is wall time.
     Parallel,
-    /// As `Parallel`, but KVM runs the virtual CPUs if it can be used. That is found out by trying: if the guest does not come
-    /// to its command, the same machine boots once more on emulated CPUs, and `Progress::Boot` says why.
+    /// As `Parallel`, but KVM runs the virtual CPUs if it can be used. It is tried: if the guest does not reach its
+    /// command, the same machine boots once more on emulated CPUs, and `Progress::Boot` says why.
     Kvm,
-    /// Time is counted: 2^`shift` ns per instruction. Runs that are alike but
-    /// for `seed` differ as two real runs do; the spread over a few seeds is
-    /// the honest error bar.
+    /// Time is counted: 2^`shift` ns per instruction. Runs that differ only
+    /// in `seed` differ as two real runs do; the spread over a few seeds is the
+    /// error bar.
     Measured { shift: u32, seed: u64 },
 }
 
@@ -49,8 +49,8 @@ impl Mode {
 pub struct Machine {
     pub cpus: u32,
     pub memory_mib: u32,
-    /// Size of a disk, `/dev/nvme0n1`; 0: none. It takes all that is written and keeps nothing, so that it can answer at
-    /// once: the host's own disk would answer whenever it does, and no two runs be alike.
+    /// Size of a disk, `/dev/nvme0n1`; 0: none. It discards all that is written, so that it can answer at once: the
+    /// host's disk would answer at a different time in each run.
     pub disk_mib: u32,
     pub kernel: Kernel,
     pub mode: Mode,
@@ -74,20 +74,20 @@ impl Default for Machine {
 /// What a machine reports while it runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Progress<'a> {
-    /// A boot begins; `how` says by which CPUs and why. Lines of the boots before it are void.
+    /// A boot begins; `how` says on which CPUs and why. Lines of earlier boots do not count.
     Boot { number: u32, how: &'a str },
     /// A line of the command's output.
     Line(&'a str),
 }
 
-/// How a command ended that ran to its end.
+/// The outcome of a command that ran to its end.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Outcome {
     /// As in a shell: 128 + n if signal n killed it.
     pub status: i32,
     /// Standard output and standard error together, of the last boot alone.
     pub output: String,
-    /// What the kernel said on its console after the boot.
+    /// What the kernel printed on its console.
     pub kernel_log: String,
     pub host_seconds: f64,
 }

@@ -18,36 +18,36 @@ use std::sync::mpsc;
 use std::time::{Duration, Instant};
 
 const RUN: &str = include_str!("run.sh");
-/// With parallel virtual CPUs the emulation sometimes trips over the kernel patching itself, once in some twenty boots, and
-/// when a scheduler comes or goes. If it never came to the command, or if the kernel's last words can only be the emulation's
-/// fault (`emulation_tripped`), nothing is learnt of the command and it may boot again.
+/// With parallel virtual CPUs the emulation sometimes fails when the kernel patches itself: once in some twenty boots, and when a
+/// scheduler is loaded or unloaded. If the guest never reached the command, or its log shows what only a fault of the emulation
+/// explains (`emulation_tripped`), the boot says nothing about the command, and is repeated.
 const BOOTS_MAX: u32 = 3;
 /// A breakpoint of the kernel's own patching that was gone when it was met.
 const LOST_BREAKPOINT: &str = "Oops: int3";
 /// Bits 22 to 31 of an x86 processor's flags are reserved, and zero (Intel's manual, volume 1, 3.4.3).
 const RESERVED_FLAGS: u32 = !0 << 22;
-/// A kernel that KVM runs comes to the command in two or three seconds.
+/// A kernel that KVM runs reaches the command in two or three seconds.
 const KVM_BEGIN_MAX: Duration = Duration::from_secs(30);
-/// What QEMU says when KVM gives a guest up; the guest then stands still.
+/// What QEMU prints when KVM gives up a guest; the guest then stands still.
 const KVM_GAVE_UP: &str = "KVM internal error";
-/// How often a guest is looked after that prints nothing.
+/// How often a guest that prints nothing is checked.
 const LOOK_EVERY: Duration = Duration::from_millis(100);
-/// A full pipe would make QEMU wait for us, and the guest see it.
+/// With a full pipe QEMU would wait for this process, and the guest's time would show it.
 const OUTPUT_PIPE_BYTES: i32 = 1 << 20;
 /// A modest processor. It has no random numbers of its own, and none of the fast
 /// string instructions: the emulation counts one instruction per byte of these,
 /// so that clearing a page would seem to take eight times as long. It boots
 /// faster than `max`, too.
 const CPU_MODEL: &str = "Nehalem";
-/// A guest of another seed has this much more or less memory taken at boot.
+/// For each step of the seed, this much more of the guest's memory is taken at boot.
 const SEED_PADDING_BYTES: u64 = 4096;
 
 impl Machine {
     /// Boots, runs `command` as root in `/root` and shuts down. A status other than 0 is not an error; a machine that crashed
     /// or took too long is.
     ///
-    /// `watch` sees each line of output as it comes, to show it. A boot may turn out to be void and be repeated, so results
-    /// are read from [`Outcome::output`]; `watch` is no `FnMut` lest they be collected there.
+    /// `watch` gets each line of output as it comes, to show it. A boot may fail and be repeated, so results are read from
+    /// [`Outcome::output`]; `watch` is no `FnMut`, so that they are not collected there.
     pub fn run(
         &self,
         image: &Image,
@@ -143,14 +143,14 @@ impl Boot {
         }
     }
 
-    /// That KVM can be opened says little: some hosts' runs no kernel. So it is tried with this very machine.
+    /// On some hosts KVM can be opened but runs no kernel. So it is tried with this machine.
     fn stands_still(&self, scratch: &Scratch) -> Result<bool> {
         Ok(self.kvm
             && (read_lossy(&scratch.qemu_errors())?.contains(KVM_GAVE_UP)
                 || (self.started.elapsed() > KVM_BEGIN_MAX && !begun(scratch)?)))
     }
 
-    /// The boot that has to follow, if this one taught nothing of the command.
+    /// The boot that has to follow, if this one says nothing about the command.
     fn next(&self, ending: Ending, mode: Mode, scratch: &Scratch) -> Result<Option<Self>> {
         let useless = match ending {
             Ending::TimeIsUp => false,
@@ -189,9 +189,9 @@ fn tripped(scratch: &Scratch) -> Result<bool> {
     Ok(!begun(scratch)? || !done && emulation_tripped(&read_lossy(&scratch.kernel_log())?))
 }
 
-/// QEMU computes the flags late, from the last operation's result. When translated code is thrown away under it, because the
-/// kernel has patched it, it can take that result itself for the flags: bits appear that no processor sets, and with the trap
-/// flag among them the kernel dies of a single step that nobody asked for.
+/// QEMU computes the flags late, from the last operation's result. If the kernel patches code and QEMU discards its translation
+/// just then, QEMU can take that result itself for the flags: bits are set that no processor sets, and with the trap flag among
+/// them the kernel crashes on an unexpected single step.
 fn emulation_tripped(kernel_log: &str) -> bool {
     let mut after = kernel_log.split("EFLAGS: ").skip(1);
     kernel_log.contains(LOST_BREAKPOINT)
@@ -204,7 +204,7 @@ fn emulation_tripped(kernel_log: &str) -> bool {
 fn why_not_kvm(qemu_errors: &str) -> &str {
     let telling = qemu_errors.lines().find(|line| line.contains("KVM"));
     let telling = telling.or(qemu_errors.lines().last());
-    telling.unwrap_or("the kernel did not come to the command")
+    telling.unwrap_or("the kernel did not reach the command")
 }
 
 struct KernelFiles {
@@ -234,7 +234,7 @@ impl KernelFiles {
     }
 }
 
-/// The image with what depends on the machine and the command.
+/// The image, with the files that depend on the machine and the command.
 fn complete(image: &Image, kernel: &KernelFiles, mode: Mode, command: &[&str]) -> Result<Image> {
     let mut image = image.clone();
     image.file("/lab/run", RUN, 0o755);
@@ -260,7 +260,7 @@ fn quote(word: &str) -> String {
     format!("'{}'", word.replace('\'', r"'\''"))
 }
 
-// Another content and another size: the guest's memory is laid out otherwise.
+// With other content and another size the guest's memory is laid out differently.
 fn seed_padding(seed: u64) -> Vec<u8> {
     let mut padding = format!("{seed}\n").into_bytes();
     padding.resize(
@@ -311,8 +311,8 @@ fn qemu_command(
     .arg(scratch.initrd())
     .args(["-append", &kernel_line(machine.mode, boot.number)])
     .args(disk_options(machine.disk_mib));
-    // Without an event descriptor the guest's writes are taken up at once, not
-    // when QEMU's main loop gets to it: under -icount that would be chance.
+    // Without an event descriptor QEMU handles the guest's writes at once, not
+    // when its main loop next runs: under -icount that would be chance.
     qemu.args(["-device", "virtio-serial-pci,ioeventfd=off"])
         .args(["-chardev", "file,id=output,path=/dev/fd/1"])
         .args(["-device", "virtconsole,chardev=output,nr=0"])
@@ -379,13 +379,13 @@ fn accelerator_options(mode: Mode, kvm: bool) -> Vec<String> {
     ]
 }
 
-/// The kernel's self-tests would take half of each CPU early on; groups made by
-/// session would distort what the normal scheduler does.
+/// The kernel's self-tests would take half of each CPU early on; autogroups
+/// would distort what the kernel's own scheduler does.
 fn kernel_line(mode: Mode, boot: u32) -> String {
     let common = "console=ttyS0 loglevel=4 panic=-1 oops=panic cryptomgr.notests=1 tsc=reliable \
                   mitigations=off nokaslr noautogroup";
     match mode {
-        // The guest may tell a repeated boot from the first, as tests do.
+        // So that the guest can tell a repeated boot from the first, as tests do.
         Mode::Parallel | Mode::Kvm => format!("{common} tombola.boot={boot}"),
         Mode::Measured { seed, .. } => format!("{common} tombola.seed={seed}"),
     }
@@ -409,7 +409,7 @@ impl Guest {
         let number = cpu.as_ref().map(|cpu| cpu.number);
         unsafe {
             command.pre_exec(move || {
-                // QEMU must not outlive us, however we end.
+                // QEMU must not outlive this process, however that ends.
                 libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL);
                 number.map_or(Ok(()), keep_in_step)
             });
@@ -425,7 +425,7 @@ impl Guest {
         Ok(Self { qemu, _cpu: cpu })
     }
 
-    /// Hands on the output line by line until the machine is off, stands still or the time is up; returns all of it.
+    /// Passes on the output line by line until the machine is off, stands still or the time is up; returns all of it.
     fn follow(
         &mut self,
         deadline: Instant,
@@ -466,11 +466,11 @@ impl Drop for Guest {
 
 /// QEMU's main loop and the thread of the virtual CPUs both run timers, and
 /// whether an interrupt ends a CPU's turn depends on which of them does. So the
-/// main loop must be done with whatever woke it before the guest goes on: both
-/// on one host CPU, and the main loop, the first thread, before all others.
+/// main loop must handle whatever woke it before the guest goes on: all threads
+/// share one host CPU, and the main loop, the first thread, is real-time.
 fn keep_in_step(cpu: usize) -> std::io::Result<()> {
     cpu::keep_to([cpu])?;
-    // Without the right to it, runs are alike but for rare chances.
+    // Without the right to it, runs are alike but for rare cases.
     let _ = cpu::become_real_time(1);
     Ok(())
 }
@@ -495,7 +495,7 @@ impl HostCpu {
                 });
             }
         }
-        // Among more machines than CPUs, by turns.
+        // More machines than CPUs share them by turns.
         static TURN: AtomicU32 = AtomicU32::new(0);
         let turn = std::process::id().wrapping_add(TURN.fetch_add(1, Ordering::Relaxed));
         Ok(Self {
@@ -505,7 +505,7 @@ impl HostCpu {
     }
 }
 
-// A thread of its own empties the pipe at once, however long `on_line` takes.
+// A separate thread empties the pipe at once, however long `on_line` takes.
 fn read_lines(stdout: ChildStdout) -> mpsc::Receiver<String> {
     unsafe { libc::fcntl(stdout.as_raw_fd(), libc::F_SETPIPE_SZ, OUTPUT_PIPE_BYTES) };
     let (sender, receiver) = mpsc::channel();
@@ -528,7 +528,7 @@ fn read_lines(stdout: ChildStdout) -> mpsc::Receiver<String> {
     receiver
 }
 
-/// What is left of a machine that was switched off.
+/// The output and logs of a machine that is off.
 struct End {
     status: Option<i32>,
     output: String,
@@ -566,9 +566,9 @@ impl End {
             ("QEMU said:", last_lines(&self.qemu_errors, 10)),
         ];
         let said = parts.iter().filter(|(_, text)| !text.trim().is_empty());
-        let traces: Vec<_> = said.map(|(who, text)| format!("{who}{text}")).collect();
+        let traces: Vec<_> = said.map(|(label, text)| format!("{label}{text}")).collect();
         if traces.is_empty() {
-            "it said nothing at all".to_owned()
+            "nothing was printed".to_owned()
         } else {
             traces.join("\n  ")
         }
@@ -588,7 +588,7 @@ impl Scratch {
         std::fs::create_dir_all(&dir)
             .with_context(|| format!("cannot create {}", dir.display()))?;
         let scratch = Self { dir };
-        // QEMU opens them only if it gets that far.
+        // QEMU creates them only if it starts.
         File::create(scratch.status())?;
         File::create(scratch.kernel_log())?;
         Ok(scratch)
@@ -647,7 +647,7 @@ mod tests {
         assert_eq!(why_not_kvm(none), expected);
         let gave_up = "KVM internal error. Suberror: 1\nextra data[0]: 1\nemulation failure\n";
         assert_eq!(why_not_kvm(gave_up), "KVM internal error. Suberror: 1");
-        let silent = "the kernel did not come to the command";
+        let silent = "the kernel did not reach the command";
         assert_eq!(why_not_kvm(""), silent);
     }
 

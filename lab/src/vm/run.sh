@@ -3,7 +3,7 @@
 # first serial port, the command's output to the virtio console, its exit status
 # to a port of its own. So neither can be mistaken for the other.
 
-# The boot was quiet, to be fast. From here on the kernel says everything:
+# The boot was quiet, to be fast. From here on the kernel logs everything:
 # loading a scheduler, ejecting it, stalls.
 dmesg -n 7
 
@@ -15,4 +15,4 @@ echo begun >/dev/vport0p1
     status=$?
 } </dev/hvc0 >/dev/hvc0 2>&1
 echo $status >/dev/vport0p1
-poweroff -f -f # at once, whoever is the first process
+poweroff -f -f # at once, whatever the first process is

@@ -1,7 +1,16 @@
-# Of the scripts that run in the guest; put before each of them.
+# Functions for the scripts that run in the guest; put before each of them.
 
 as() { # USER COMMAND
     setpriv --reuid "$1" --regid "$1" --clear-groups sh -c "exec $2" >/dev/null &
+}
+
+several() { # N COMMAND...
+    n=$1
+    shift
+    while [ $n -gt 0 ]; do
+        "$@"
+        n=$((n - 1))
+    done
 }
 
 all_end() { # USER
@@ -13,8 +22,8 @@ schedule() { # OPTIONS
     until grep -qx enabled /sys/kernel/sched_ext/state; do sleep 0.2; done
 }
 
-# The status, on one line, when everybody who died is gone: kernels before 6.18 tell a scheduler of a death when the last
-# reference to the thread is given back, at leisure.
+# The status, on one line, when all exits have been reported: kernels before 6.18 report an exit only when the last reference to
+# the thread is dropped.
 settled_status() {
     for _ in $(seq 60); do
         sleep 1

@@ -2,8 +2,8 @@
 
 use serde_json::Value;
 
-/// A scheduler that everybody has left: `status --json --all` of it, taken while nothing else ran. Nobody waits, and there are
-/// no clients but the two roots, best-effort, the users ever seen; and the shell, the scheduler and the status, of a thread each.
+/// Checks `status --json --all` of a scheduler whose processes have all exited, taken while nothing else ran. No thread waits.
+/// The only clients are the two roots, best effort and the users; and the shell, the scheduler and the status, of a thread each.
 #[track_caller]
 pub fn nothing_is_left(tombola: &Value) {
     assert_eq!(tombola["waiting"], 0, "threads wait: {tombola}");

@@ -1,4 +1,4 @@
-//! The shape of the sources: who may depend on whom, and what no file may hold.
+//! The shape of the sources: which package may depend on which, and what no file may hold.
 
 mod modules;
 
@@ -10,10 +10,10 @@ use std::process::Command;
 
 /// Longest line of a source, in characters.
 const COLUMNS_MAX: usize = 130;
-/// Longest function, in lines: what fits on a screen, and what the verifier's log is still read for.
+/// Longest function, in lines: it fits on a screen, and its part of the verifier's log can be read.
 const FUNCTION_LINES_MAX: usize = 70;
 
-/// Of the project's own packages, what each may link. The lab uses commands and their JSON, the applications the library
+/// Of the project's own packages, those that each may link. The lab uses commands and their JSON, the applications the library
 /// that any program may use.
 const MAY_DEPEND_ON: [(&str, &[&str]); 7] = [
     ("tombola-core", &[]),
@@ -186,14 +186,14 @@ fn functions_fit_on_a_screen() {
         for (begun, length) in lengths {
             assert!(
                 length <= FUNCTION_LINES_MAX,
-                "{name}:{begun}: {length} lines: draw a leaf out of it"
+                "{name}:{begun}: {length} lines: move a part of it into another function"
             );
         }
     }
     assert!(functions > 2000, "only {functions} functions were seen");
 }
 
-/// The line in which each begins, and how many follow up to its last brace.
+/// The line in which each function begins, and how many lines follow up to its last brace.
 fn c_functions(lines: &[&str]) -> Vec<(usize, usize)> {
     let begun = (0..lines.len()).filter(|number| lines[*number] == "{");
     begun
@@ -229,7 +229,7 @@ fn indent(line: &str) -> usize {
     line.len() - line.trim_start().len()
 }
 
-/// Nothing for what has no body.
+/// `None` for a declaration without a body.
 fn lasts(lines: &[&str], begun: usize, indented: &str) -> Option<(usize, usize)> {
     let of_it = lines[begun..].iter();
     let length = of_it

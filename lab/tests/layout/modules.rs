@@ -12,14 +12,14 @@ type Segments = Vec<String>;
 pub struct Modules(pub BTreeMap<String, String>);
 
 impl Modules {
-    /// Files that use one another, the first one again at the end.
+    /// Files that use one another in a circle, the first one again at the end.
     pub fn circle(&self) -> Option<Vec<String>> {
         let mut uses: BTreeMap<&str, BTreeSet<String>> = self
             .0
             .iter()
             .map(|(name, text)| (&**name, self.used_by(name, text)))
             .collect();
-        // In rounds, what uses nothing that is left is no part of a circle.
+        // A module that uses none of the remaining ones is no part of a circle.
         while let Some(free) = uses.iter().find_map(|(name, used)| {
             used.iter()
                 .all(|used| !uses.contains_key(&**used))
@@ -53,7 +53,7 @@ impl Modules {
         used
     }
 
-    /// The module in which a path ends; if it names the module itself, all that is below that as well.
+    /// The module in which a path ends; if it names the module itself, all modules below that as well.
     fn meant(&self, from: &str, path: &[String]) -> Vec<String> {
         let mut rest = path.iter().filter(|segment| *segment != "self").peekable();
         let mut module = from.to_string();
@@ -99,7 +99,7 @@ impl Modules {
     }
 }
 
-/// Where the modules are that a file declares.
+/// The folder of the modules that a file declares.
 fn folder(module: &str) -> &str {
     let (above, name) = module.rsplit_once('/').expect("a source lies in a folder");
     match name {
@@ -112,7 +112,7 @@ fn folder(module: &str) -> &str {
 #[derive(Default)]
 struct Paths {
     found: Vec<Segments>,
-    /// Modules with bodies around the place: they are the file's own.
+    /// How many modules with bodies are around the present item; these are the file's own.
     inside: usize,
 }
 

@@ -1,4 +1,4 @@
-//! `tombola config`: the rules that are to hold.
+//! `tombola config`: checks the rules.
 
 use crate::amounts::told;
 use crate::names::Names;
@@ -7,18 +7,19 @@ use crate::{table, warn};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-/// What the rules in a file are, or all that is wrong with it
+/// Check a rules file and print its meaning
 ///
-/// Nothing is changed: it neither asks nor tells a scheduler that runs.
+/// If the file has errors, it prints all of them, each with its line and column. It does not contact a running scheduler, and
+/// changes nothing.
 #[derive(clap::Args)]
 #[command(after_help = concat!(
-    "Everything that a file can say:\n\n",
+    "A file with all parts:\n\n",
     include_str!("../../rules/example.toml"),
-    "\nExit status: 0 it is right, or there is no /etc/tombola.toml; 1 it is wrong, or there is no such FILE; \
-     2 wrongly called."
+    "\nExit status: 0 no errors, or /etc/tombola.toml does not exist; 1 errors, or FILE does not exist; \
+     2 usage error."
 ))]
 pub struct Check {
-    /// The rules; /etc/tombola.toml if not said
+    /// The rules file; by default /etc/tombola.toml
     #[arg(value_name = "FILE")]
     file: Option<PathBuf>,
 }
@@ -37,7 +38,7 @@ pub fn check(args: &Check) -> Result<ExitCode, String> {
             text(&Explained::default())
         ),
         Err(faults) => {
-            // Without our name before them: FILE:LINE:COLUMN: at the beginning of a line is what editors look for.
+            // Without our name before them: editors look for FILE:LINE:COLUMN: at the beginning of a line.
             eprintln!("{faults}");
             return Err(faults.summary());
         }
@@ -52,7 +53,7 @@ fn text(explained: &Explained) -> String {
         groups(&explained.groups),
         reservations(&explained.rules.reserve),
     ];
-    // A heading alone is not shown.
+    // A table without rows is not shown.
     let tables = tables.iter().filter(|rows| rows.len() > 1);
     let tables: Vec<String> = tables.map(|rows| table::format(rows)).collect();
     tables.join("\n")

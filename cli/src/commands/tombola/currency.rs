@@ -1,6 +1,7 @@
-//! `tombola currency`: money of one's own.
+//! `tombola currency`: makes and changes currencies, and moves processes between them.
 
 use crate::amounts::{self, told};
+use crate::arguments::{EXIT_STATUS, Limit};
 use crate::currency::{Name, name};
 use crate::{names, table, tree};
 use clap::Subcommand;
@@ -8,7 +9,7 @@ use nix::unistd::Uid;
 use serde::Serialize;
 use std::process::ExitCode;
 use tombola_kernel::abi::{Node, TICKETS_DEFAULT, kind};
-use tombola_kernel::calls::{Client, Grant};
+use tombola_kernel::calls::Client;
 use tombola_kernel::{Error, Result};
 
 #[derive(Subcommand)]
@@ -22,61 +23,68 @@ pub enum Currency {
     Leave(Leave),
 }
 
-const NAME_HELP: &str = "Its name; another user's is USER:NAME";
+const NAME_HELP: &str = "The currency's name; another user's currency is USER:NAME";
+const EACH_HELP: &str = "Exit status: 0 done; 1 refused; 2 usage error. \
+    Each refused process is reported, and the others are moved.";
 
-/// Make a currency, at first with nothing in it
+/// Make a currency
 ///
-/// It competes with its owner's other currencies and processes by its tickets; what is in it shares what it gets. At most 8 are
-/// inside one another, and at most 1024 are one user's.
+/// The new currency has no clients. By its tickets it competes with the other processes and currencies in its parent; its own
+/// clients will share the CPU time that it gets. Currencies nest at most 8 deep, and a user has at most 1024.
 #[derive(clap::Args)]
+#[command(after_help = EXIT_STATUS)]
 pub struct Make {
-    /// 1 to 23 letters, digits, '_', '.' and '-', not first; another user's is USER:NAME
+    /// 1 to 23 letters, digits, '_', '.' and '-', not beginning with '-'; another user's currency is USER:NAME
     #[arg(value_parser = name, allow_hyphen_values = true)]
     name: Name,
 
-    /// What it has in the one around it: 1 (least) to 10000 (most)
+    /// Its tickets in its parent, 1 to 10000
     #[arg(long, value_name = "TICKETS", default_value_t = TICKETS_DEFAULT, value_parser = amounts::tickets,
           allow_hyphen_values = true)]
     tickets: u32,
 
-    /// The currency around it; if not said, directly in the owner's money
+    /// The parent; by default the owner's user currency
     #[arg(long = "in", value_name = "NAME", value_parser = name, allow_hyphen_values = true)]
     inside: Option<Name>,
 }
 
-/// Give a currency other tickets: more is inflation around it, fewer deflation, 0 freezes it
+/// Set a currency's tickets
 ///
-/// All that is in it keeps its tickets, and is worth more or less.
+/// More tickets are inflation in its parent, fewer are deflation; 0 freezes the currency with all its clients. The clients keep
+/// their tickets; the value of these changes.
 #[derive(clap::Args)]
+#[command(after_help = EXIT_STATUS)]
 pub struct Fund {
     #[arg(help = NAME_HELP, value_parser = name, allow_hyphen_values = true)]
     name: Name,
 
-    /// 1 (least) to 10000 (most), or 0: all that is in it is frozen
+    /// 1 to 10000, or 0 to freeze
     #[arg(value_parser = amounts::tickets_or_freeze, allow_hyphen_values = true)]
     tickets: u32,
 
-    /// As an administrator: the owner may set more again later. Otherwise what is set for somebody else's is also the most that
-    /// its owner may set from then on
-    #[arg(long)]
-    owner_may_exceed: bool,
+    #[command(flatten)]
+    limit: Limit,
 }
 
-/// Move a currency into another one, or directly into the owner's money
+/// Move a currency into another currency, or directly into the user currency
 ///
-/// With all that is in it. Both have the same owner.
+/// All its clients move with it. Both currencies must have the same owner.
 #[derive(clap::Args)]
+#[command(after_help = EXIT_STATUS)]
 pub struct Move {
     #[arg(help = NAME_HELP, value_parser = name, allow_hyphen_values = true)]
     name: Name,
 
-    /// The currency that is to be around it; if not said, directly in the owner's money
+    /// The new parent; by default the owner's user currency
     #[arg(long = "in", value_name = "NAME", value_parser = name, allow_hyphen_values = true)]
     inside: Option<Name>,
 }
 
-/// End a currency; what is in it falls back to the one around it
+/// Remove a currency; its clients move to its parent
+///
+/// The clients keep their tickets. Processes of other users move to their own users' currencies.
 #[derive(clap::Args)]
+#[command(after_help = EXIT_STATUS)]
 pub struct Retire {
     #[arg(help = NAME_HELP, value_parser = name, allow_hyphen_values = true)]
     name: Name,
@@ -84,35 +92,38 @@ pub struct Retire {
 
 /// List your currencies
 ///
-/// With their tickets, and what is reserved for them.
+/// IN is the parent, or the reservation, in percent of one CPU; ACTIVE is the number of runnable clients.
 #[derive(clap::Args)]
+#[command(after_help = EXIT_STATUS)]
 pub struct List {
-    /// Another user's, by login name or uid. As root
+    /// List another user's currencies, by login name or uid (needs CAP_SYS_NICE)
     #[arg(short, long, value_parser = names::uid, allow_hyphen_values = true)]
     user: Option<u32>,
 
-    /// As JSON
+    /// Print JSON
     #[arg(long)]
     json: bool,
 }
 
-/// Put processes into a currency, with the tickets that they have
+/// Move processes into a currency
 ///
-/// The processes that they fork afterwards are in the currency, too; those that they have already stay where they are.
+/// They keep their tickets. Children that they fork from then on are in the currency, too; existing children stay where they are.
 #[derive(clap::Args)]
+#[command(after_help = EACH_HELP)]
 pub struct Enter {
     #[arg(help = NAME_HELP, value_parser = name, allow_hyphen_values = true)]
     name: Name,
 
-    /// Processes, by number. Each for itself: who is refused is said, the others enter
+    /// The processes, by PID
     #[arg(required = true, value_parser = amounts::pid, allow_hyphen_values = true)]
     pid: Vec<u32>,
 }
 
-/// Put processes back into their users' own money
+/// Move processes back into their users' user currencies
 #[derive(clap::Args)]
+#[command(after_help = EACH_HELP)]
 pub struct Leave {
-    /// Processes, by number. Each for itself: who is refused is said, the others leave
+    /// The processes, by PID
     #[arg(required = true, value_parser = amounts::pid, allow_hyphen_values = true)]
     pid: Vec<u32>,
 }
@@ -127,9 +138,9 @@ pub fn currency(command: &Currency) -> Result<ExitCode> {
         }
         Currency::Fund(args) => {
             let of = args.name.find(&client)?;
-            match args.owner_may_exceed {
-                true => client.grant_currency(&of, Grant::unlimited(args.tickets))?,
-                false => client.fund_currency(&of, args.tickets)?,
+            match args.limit.grant(args.tickets) {
+                Some(grant) => client.grant_currency(&of, grant)?,
+                None => client.fund_currency(&of, args.tickets)?,
             }
         }
         Currency::Move(args) => {
@@ -169,12 +180,12 @@ fn each(pids: &[u32], act: impl Fn(u32) -> Result<()>) -> ExitCode {
 struct Entry {
     name: String,
     uid: u32,
-    /// The currency around it; None: the owner's own money, or it is away: reserved or frozen.
+    /// The parent, if it is a currency that a user has made; None for the user currency, a reservation and the frozen root.
     inside: Option<String>,
     /// 0: frozen.
     tickets: u32,
     reserved_percent_of_one_cpu: Option<f64>,
-    /// Clients that want to run.
+    /// Runnable clients.
     active_clients: u32,
 }
 
@@ -192,7 +203,7 @@ fn list(client: &Client, args: &List) -> Result<()> {
     Ok(())
 }
 
-// The kernel leaves out what one may not see. So that an empty list means that there is none, it is asked for a single one.
+// The kernel's tree lacks currencies that the caller may not see. A call about one currency tells a refusal from an empty list.
 fn may_see(client: &Client, uid: u32) -> Result<()> {
     match client.currency(uid, ".") {
         Err(error @ Error::NotYourMoney { .. }) => Err(error),
@@ -201,13 +212,13 @@ fn may_see(client: &Client, uid: u32) -> Result<()> {
 }
 
 fn entries(nodes: &[Node], uid: u32, machine: u64) -> Vec<Entry> {
-    let around = |node: &Node| nodes.iter().find(|around| around.index == node.parent);
+    let parent_of = |node: &Node| nodes.iter().find(|parent| parent.index == node.parent);
     let mut entries: Vec<Entry> = nodes
         .iter()
         .filter(|node| node.kind == kind::CURRENCY && node.id == uid)
         .map(|node| {
-            let around = around(node);
-            let is_in = |kind| around.filter(|around| around.kind == kind);
+            let parent = parent_of(node);
+            let is_in = |kind| parent.filter(|parent| parent.kind == kind);
             Entry {
                 name: tree::currency_name(node),
                 uid,

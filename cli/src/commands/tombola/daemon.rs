@@ -19,13 +19,13 @@ use tombola_kernel::ejection::{Ejection, Kind};
 use tombola_kernel::scheduler::{self, End, Event, Options, Running};
 use tombola_kernel::{Error, Result, daemon_pid, sched_ext, user_name};
 
-/// The kernel takes each thread back one by one; on a busy machine with many that takes a while.
+/// The kernel takes the threads back one by one, which takes a while on a busy machine with many threads.
 const STOP_WITHIN: Duration = Duration::from_secs(30);
-/// The daemon reads files, and may ask a server who is in a group.
+/// The daemon reads files, and may ask a directory server for the members of a group.
 const RELOAD_WITHIN: Duration = Duration::from_secs(30);
 const LOOK_EVERY: Duration = Duration::from_millis(20);
 
-// Not within `run`: a closed pipe must not end the one who holds the scheduler.
+// Not within `run`: SIGPIPE must not end the daemon.
 pub fn start(options: &Options, verbose: bool, rules: Option<&Path>) -> ExitCode {
     let file = RulesFile::new(rules);
     let rules = match file.read() {
@@ -66,20 +66,20 @@ fn try_start(options: &Options, verbose: bool, file: RulesFile, rules: Rules) ->
     ));
     notify(NotifyState::Ready);
     let file = RulesFile::of_daemon(file.path().to_owned());
-    let end = keep(&mut running, &mut keeper, &file, &published);
+    let end = serve(&mut running, &mut keeper, &file, &published);
     notify(NotifyState::Stopping);
-    keeper.look(); // what was said in the last second
+    keeper.look(); // saves what was set in the last second
     Ok(end)
 }
 
-// To systemd, if it is there. A message that is not delivered is systemd's to notice, by its time-out.
+// Notifies systemd, if it started us. If a message is lost, systemd notices by its time-out.
 fn notify(state: NotifyState) {
     if let Err(error) = sd_notify::notify(&[state]) {
-        warn(&format!("cannot tell systemd how far we are: {error}"));
+        warn(&format!("cannot notify systemd: {error}"));
     }
 }
 
-fn keep(
+fn serve(
     running: &mut Running,
     keeper: &mut Keeper,
     file: &RulesFile,
@@ -94,7 +94,7 @@ fn keep(
                 published.answer(&read_again(keeper, file));
                 notify(NotifyState::Ready);
             }
-            Some(Event::Changed) => (), // looked for when it is time
+            Some(Event::Changed) => (), // `rest` tells when to look
             None => {
                 running.forget_changes();
                 keeper.look();
@@ -103,7 +103,7 @@ fn keep(
     }
 }
 
-// What was answered: nothing if the rules hold.
+// Returns the answer to `tombola reload`: empty if the new rules hold.
 fn read_again(keeper: &mut Keeper, file: &RulesFile) -> String {
     let answer = match file.read() {
         Ok(rules) => keeper.reload(rules).map_err(|error| {
@@ -116,7 +116,7 @@ fn read_again(keeper: &mut Keeper, file: &RulesFile) -> String {
     };
     match answer {
         Ok(()) => {
-            say(&format!("tombola goes by {}", file.path().display()));
+            say(&format!("tombola applies {}", file.path().display()));
             String::new()
         }
         Err(text) => {
@@ -133,7 +133,7 @@ fn report(end: &End) -> ExitCode {
     }
 }
 
-// SysRq-S is no failure: a service that came back at once would defy the administrator.
+// SysRq-S is no failure: else systemd would restart the service at once, which the administrator does not want.
 fn ejected(ejection: &Ejection) -> ExitCode {
     if let Err(error) = ejection::write(ejection) {
         warn(&format!(
@@ -154,7 +154,7 @@ fn ended(by: &str) -> ExitCode {
     ExitCode::SUCCESS
 }
 
-// The reader of our output may be gone; that is no reason to end.
+// Ignores that the output's reader may have exited.
 fn say(line: &str) {
     use std::io::Write;
     let _ = writeln!(std::io::stdout(), "{line}");
@@ -193,7 +193,7 @@ fn wait_for_end(pid: u32) -> Result<()> {
 
 fn signal(pid: u32, signal: Signal, what: &'static str, command: &'static str) -> Result<()> {
     match kill(Pid::from_raw(pid.cast_signed()), signal) {
-        Ok(()) | Err(Errno::ESRCH) => Ok(()), // it may end by itself in this very moment
+        Ok(()) | Err(Errno::ESRCH) => Ok(()), // it may just have ended by itself
         Err(_) => Err(Error::NotRoot {
             what,
             caller: user_name(Uid::effective().as_raw()),
@@ -234,8 +234,8 @@ pub fn reload() -> std::result::Result<ExitCode, String> {
         if began.elapsed() > RELOAD_WITHIN {
             return Err(format!(
                 "process {pid} has not answered for {} s\n  \
-                 cause: it is stopped, or waits for a server that knows who is in which group\n  \
-                 next:  tombola status; what it answers in the end is in its log",
+                 cause: it is stopped, or waits for a directory server that knows the members of a group\n  \
+                 next:  tombola status; the daemon's log will show the answer",
                 RELOAD_WITHIN.as_secs()
             ));
         }

@@ -1,4 +1,4 @@
-//! `tombola`: start, stop and watch the scheduler.
+//! `tombola`: starts, stops and watches the scheduler.
 
 mod config;
 mod currency;
@@ -7,6 +7,7 @@ mod published;
 mod reserve;
 mod run;
 
+use crate::arguments::EXIT_STATUS;
 use crate::{duration, ejection, report, run, status, trace, tree};
 use clap::{CommandFactory, FromArgMatches, Parser, Subcommand, ValueEnum};
 use std::cell::RefCell;
@@ -23,17 +24,17 @@ use tombola_kernel::scheduler::{hold_signals, is_signalled};
 
 /// CPU time by tickets: a Linux scheduler for lottery and stride scheduling.
 ///
-/// lnice, lrenice, lsetbase and ltix give tickets and report them; this command starts, stops and watches the scheduler, and
+/// lnice, lrenice, lsetbase and ltix set and report tickets; this command starts, stops and watches the scheduler, and
 /// makes currencies and reservations.
 #[derive(Parser)]
 #[command(
     name = "tombola",
     version,
     after_help = "\
-Exit status: 0 done; 1 refused or not running; 2 wrongly called.
+Exit status: 0 done; 1 refused or not running; 2 usage error.
 
-If a machine no longer answers: Alt-SysRq-Shift-S gives it back to the kernel's own scheduler. So does ending `tombola start` in
-whatever way, and the kernel itself does it if a thread that wants to run has not run for 30 seconds."
+If a machine no longer answers: Alt-SysRq-Shift-S returns all threads to the kernel's own scheduler. So does any end of
+`tombola start`, also by SIGKILL. The kernel does it by itself if a runnable thread has not run for 30 seconds."
 )]
 struct Args {
     #[command(subcommand)]
@@ -43,26 +44,38 @@ struct Args {
 #[derive(Subcommand)]
 enum Command {
     Start(Start),
-    /// Give the machine back to the kernel's own scheduler. As root
+    /// Stop the scheduler; the kernel's own scheduler takes over (needs root)
+    ///
+    /// Asks the daemon to end, waits for at most 30 s until the kernel reports the scheduler disabled, and prints the state
+    /// before and after.
+    #[command(
+        after_help = "Exit status: 0 done; 1 refused, or not ended within 30 s; 2 usage error."
+    )]
     Stop,
-    /// Read the rules again. As root
+    /// Make the daemon read the rules again (needs root)
+    ///
+    /// Waits for at most 30 s until the rules hold. If they have errors, it prints all of them, and the former rules remain in
+    /// force.
+    #[command(
+        after_help = "Exit status: 0 done; 1 refused, or no answer within 30 s; 2 usage error."
+    )]
     Reload,
     Status(Status),
     Tree(Tree),
     Trace(Trace),
-    /// Money of one's own: make, fund, move, retire and list currencies, put processes into them
+    /// Make, fund, move, retire and list currencies; move processes between them
     #[command(subcommand)]
     Currency(currency::Currency),
     Run(run::Run),
     Reserve(reserve::Reserve),
     Release(reserve::Release),
-    /// The rules in /etc/tombola.toml
+    /// Check the rules in /etc/tombola.toml
     #[command(subcommand)]
     Config(Config),
-    /// Experiments and the virtual machine (the program tombola-lab)
+    /// Run experiments and the virtual machine (the program tombola-lab)
     #[command(disable_help_flag = true)]
     Lab {
-        /// For tombola-lab
+        /// The arguments of tombola-lab
         #[arg(
             trailing_var_arg = true,
             allow_hyphen_values = true,
@@ -77,31 +90,34 @@ enum Config {
     Check(config::Check),
 }
 
-/// Schedule this machine, until ctrl-C or `tombola stop`. As root
+/// Run the scheduler until ctrl-C or `tombola stop` (needs root)
 ///
-/// Stays in the foreground, prints a line when scheduling has begun, and tells systemd (Type=notify). All threads except
-/// real-time, deadline and the kernel's own are scheduled by tickets from then on; each user begins with 1000 base tickets if the
-/// rules don't say otherwise, or with what was set with lsetbase last; each process with 100. SIGHUP and `tombola reload` have
-/// the rules read again. The exit status is 1 if there is something wrong with the rules, or the kernel ejected the scheduler.
+/// Stays in the foreground. When scheduling has begun, it prints a line and notifies systemd (Type=notify). From then on all
+/// threads are scheduled by tickets, except real-time, deadline and kernel threads. Each process starts with 100 tickets. Each
+/// user starts with the base tickets in the rules, else with those last set by lsetbase, else with the default (1000 unless the
+/// rules set another). If the rules have errors, it prints all of them and does not start. On SIGHUP and `tombola reload` it
+/// reads the rules again.
 #[derive(clap::Args)]
+#[command(after_help = "\
+Exit status: 0 after ctrl-C, `tombola stop`, SIGTERM or SysRq-S; 1 not started, or ejected by the kernel; 2 usage error.")]
 struct Start {
-    /// stride: shares are exact within about a quantum. lottery: each decision is drawn
+    /// stride: shares are exact within about a quantum; lottery: each decision is a random draw
     #[arg(long, value_enum, default_value_t = PolicyName::Stride)]
     policy: PolicyName,
 
-    /// How long the one who is drawn may run while others wait: 100us to 100ms
+    /// The slice of a drawn thread while others wait: 100us to 100ms
     #[arg(long, value_name = "TIME", default_value = "1ms", value_parser = duration::quantum)]
     quantum: Duration,
 
-    /// End a quantum when it is due, by a timer, or at the kernel's next tick, which is cheaper and coarser
+    /// What ends slices: a timer when they are due, or the kernel's next tick, which is cheaper and coarser
     #[arg(long, value_enum, default_value_t = SliceEndName::Timer)]
     slice_end: SliceEndName,
 
-    /// The rules; /etc/tombola.toml if not said, and the defaults if that does not exist
+    /// The rules file; by default /etc/tombola.toml, which need not exist
     #[arg(long, value_name = "FILE")]
     rules: Option<PathBuf>,
 
-    /// Say how many instructions of each program the kernel's verifier looked at
+    /// Print how many instructions the kernel's verifier processed for each BPF program
     #[arg(short, long)]
     verbose: bool,
 }
@@ -118,58 +134,63 @@ enum SliceEndName {
     Tick,
 }
 
-/// Who schedules, and who is entitled to and receives how much of the CPUs
+/// Show the scheduler, and the CPU time that users and processes are entitled to and receive
 ///
-/// The percentages are of the whole machine. Entitled is what a user's or a process's tickets give while the same ones want
-/// to run, as far as it can be used: a thread uses at most one CPU, and what one cannot use is shared by the others. If the
-/// kernel has ejected Tombola since the machine was switched on, for a fault, a stall or SysRq-S, the last time is told.
+/// The percentages are of the whole machine. A client is entitled to the CPU time that its tickets give, as far as it can use it:
+/// a thread uses at most one CPU, and the others share what it cannot use. If the kernel has ejected Tombola since boot, for a
+/// fault, a stall or SysRq-S, the last ejection is shown. If Tombola does not run, the kernel's state is shown all the same.
 #[derive(clap::Args)]
+#[command(after_help = "Exit status: 0 done; 1 refused or not running; 2 usage error.")]
 struct Status {
-    /// As JSON; times in CPUs
+    /// Print JSON; times are in CPUs
     #[arg(long)]
     json: bool,
 
-    /// How long to watch
+    /// How long to watch, with a unit: 500ms, 10s
     #[arg(long, value_name = "TIME", default_value = "1s", value_parser = duration::parse)]
     interval: Duration,
 
-    /// Also users and processes that neither wanted nor received anything
+    /// Show also users and processes that were entitled to nothing and received nothing
     #[arg(short, long)]
     all: bool,
 }
 
-/// The whole economy: who is in whose money, what that is worth, and what it brings
+/// Show the tree of currencies, with tickets, their value, and CPU time
 ///
-/// WORTH is in base tickets, while it wants to run: a user's base tickets, and of what is in a currency its part of what that is
-/// worth. The percentages are of the whole machine, as `tombola status` has them. What is in other users' currencies is shown to
-/// root only.
+/// WORTH is the value of a node's tickets in base tickets, while it is runnable: for a user its base tickets, for a client of a
+/// currency its part of the currency's value. The percentages are of the whole machine, as in `tombola status`. Without
+/// CAP_SYS_NICE you do not see the currencies that other users have made.
 #[derive(clap::Args)]
+#[command(after_help = "Exit status: 0 done; 1 refused or not running; 2 usage error.")]
 struct Tree {
-    /// As JSON; times in CPUs
+    /// Print JSON; times are in CPUs
     #[arg(long)]
     json: bool,
 
-    /// How long to watch
+    /// How long to watch, with a unit: 500ms, 10s
     #[arg(long, value_name = "TIME", default_value = "1s", value_parser = duration::parse)]
     interval: Duration,
 
-    /// Only who wanted or received something, and the frozen
+    /// Show only nodes that were entitled to something or received something, and frozen ones
     #[arg(long)]
     active: bool,
 }
 
-/// One row for each draw, while it runs. As root
+/// Print one row for each run of a thread (needs root)
 ///
-/// Columns: TIME when the run ended, since the first row; RAN for how long; TICKETS of the process, OF all tickets in that draw;
-/// VALUE its share of the machine's draw; COMP its compensation for what it left of the quantum, in percent of its tickets; END
-/// how the run ended: kept, it was drawn again; preempted, by another's wake-up.
+/// Prints until ctrl-C. Columns: TIME when the run ended, in seconds since the first row; RAN how long the thread ran, in ms;
+/// TICKETS of its process, OF all tickets in that draw; VALUE the process's share of the machine, by tickets; COMP its
+/// compensation for the unused part of the quantum, in percent of its tickets; END how the run ended: kept (the thread was drawn
+/// again), or preempted (by another thread's wake-up or a yield). Only one trace can run at a time; if it is too slow, runs are
+/// missing.
 #[derive(clap::Args)]
+#[command(after_help = EXIT_STATUS)]
 struct Trace {
-    /// As JSON, a line for each draw; times in ns, values and compensation as ratios
+    /// Print JSON, a line for each run; times are in ns, value and compensation are ratios
     #[arg(long)]
     json: bool,
 
-    /// End after so many rows
+    /// End after this number of rows
     #[arg(short = 'n', long, value_name = "ROWS")]
     rows: Option<u64>,
 }
@@ -177,12 +198,15 @@ struct Trace {
 /// Commands that belong together, as the help shows them.
 const GROUPS: [(&str, &[&str]); 4] = [
     ("The scheduler", &["start", "stop", "reload", "config"]),
-    ("Who gets what", &["status", "tree", "trace"]),
-    ("Money", &["currency", "run", "reserve", "release"]),
+    ("Reports", &["status", "tree", "trace"]),
+    (
+        "Currencies and reservations",
+        &["currency", "run", "reserve", "release"],
+    ),
     ("More", &["lab", "help"]),
 ];
 
-// Clap knows headings for options only.
+// Clap has headings for options only.
 fn grouped(mut command: clap::Command) -> clap::Command {
     command.build();
     let mut text = String::from("{about-with-newline}\n{usage-heading} {usage}\n");
@@ -218,7 +242,7 @@ pub fn main() -> ExitCode {
         Command::Run(args) => run("tombola", || run::run(&args)),
         Command::Reserve(args) => run("tombola", || reserve::reserve(&args)),
         Command::Release(args) => run("tombola", || reserve::release(&args)),
-        // Who is killed by a closed pipe leaves the trace switched on.
+        // Not `run`: a process that SIGPIPE kills leaves the trace switched on.
         Command::Trace(args) => report("tombola", || print_trace(&args)),
         Command::Config(Config::Check(args)) => run("tombola", || config::check(&args)),
         Command::Lab { arguments } => lab(&arguments),
@@ -239,7 +263,7 @@ fn options(start: &Start) -> Options {
     }
 }
 
-// What the kernel says is printed even when Tombola does not run: that is what one asks for then.
+// Prints the kernel's state even if Tombola does not run: then it is what the caller needs.
 fn print_status(args: &Status) -> Result<ExitCode> {
     let found = Client::open().and_then(|client| status::watch(&client, args.interval, args.all));
     let (tombola, error) = match found {
@@ -285,7 +309,7 @@ fn print_trace(args: &Trace) -> Result<ExitCode> {
         |draw| printer.print(draw, &mut *out.borrow_mut()),
         || out.borrow_mut().flush().is_err() || is_signalled(&signals),
     )?;
-    let _ = out.borrow_mut().flush(); // nobody reads any more: nothing to be done
+    let _ = out.borrow_mut().flush(); // fails only if the reader has exited
     if missing > 0 {
         eprintln!("tombola: {missing} runs are missing: they ended faster than they were read");
     }
@@ -304,7 +328,7 @@ fn lab(arguments: &[OsString]) -> ExitCode {
     ExitCode::FAILURE
 }
 
-// In a build directory the programs lie together, installed they may not: then PATH knows.
+// A build directory contains all programs; an installed program may be elsewhere, in PATH.
 fn beside_us(program: &str) -> PathBuf {
     std::env::current_exe()
         .ok()
@@ -317,7 +341,7 @@ fn beside_us(program: &str) -> PathBuf {
 mod tests {
     use super::*;
 
-    /// The commands that have none below them, each with its name in full.
+    /// The commands without subcommands, each with its full name.
     fn leaves(command: &clap::Command, above: &str, found: &mut Vec<(String, clap::Command)>) {
         for of in command
             .get_subcommands()
@@ -332,7 +356,7 @@ mod tests {
     }
 
     #[test]
-    fn the_help_of_each_command_says_what_is_to_be_said() {
+    fn the_help_of_each_command_is_complete() {
         let mut command = grouped(Args::command());
         command.build();
         let mut found = Vec::new();
@@ -349,7 +373,7 @@ mod tests {
                 .filter(|of| of.get_help().is_none())
                 .collect();
             assert!(silent.is_empty(), "{name}: {silent:?}");
-            // Which options there are is not yet what they mean together.
+            // A list of arguments does not tell what they do together.
             let arguments = command
                 .get_arguments()
                 .filter(|of| of.get_id() != "help")

@@ -1,8 +1,8 @@
-//! What the daemon lets others know, in /run/tombola: by which file of rules it goes, and what it answered to the last reload.
+//! What the daemon publishes in /run/tombola: the rules file that it reads, and its answer to the last reload.
 //!
 //! ```text
-//!   /run/tombola/rules     a link to the file, which need not be there
-//!   /run/tombola/answer    empty: the rules hold; or what is wrong with them
+//!   /run/tombola/rules     a symbolic link to the file, which may not exist
+//!   /run/tombola/answer    empty if the rules hold, else the errors
 //! ```
 
 use crate::files;
@@ -13,11 +13,11 @@ use std::os::unix::fs::{MetadataExt, symlink};
 use std::path::{Path, PathBuf};
 use tombola_kernel::abi::RUN_DIR;
 
-fn place(name: &str) -> PathBuf {
+fn path_of(name: &str) -> PathBuf {
     Path::new(RUN_DIR).join(name)
 }
 
-/// As long as this lives.
+/// The published files; dropping this removes them.
 pub struct Published {
     rules: PathBuf,
     answer: PathBuf,
@@ -26,10 +26,10 @@ pub struct Published {
 impl Published {
     pub fn new(file: &Path) -> Self {
         let published = Self {
-            rules: place("rules"),
-            answer: place("answer"),
+            rules: path_of("rules"),
+            answer: path_of("answer"),
         };
-        let _ = fs::remove_file(&published.rules); // of one that was killed
+        let _ = fs::remove_file(&published.rules); // of a daemon that was killed
         if let Err(error) = symlink(file, &published.rules) {
             warn(&format!(
                 "cannot make {}: {error}",
@@ -53,19 +53,21 @@ impl Drop for Published {
     }
 }
 
-/// The rules of the scheduler that runs.
+/// The rules file of the running daemon.
 pub fn rules_file() -> Option<RulesFile> {
-    fs::read_link(place("rules")).ok().map(RulesFile::of_daemon)
+    fs::read_link(path_of("rules"))
+        .ok()
+        .map(RulesFile::of_daemon)
 }
 
 pub struct Answer {
-    /// Another one has another.
+    /// Differs from answer to answer.
     pub stamp: Option<(u64, i64, i64)>,
     pub text: String,
 }
 
 pub fn answered() -> Answer {
-    let path = place("answer");
+    let path = path_of("answer");
     Answer {
         stamp: fs::metadata(&path)
             .ok()

@@ -1,6 +1,7 @@
-//! `tombola reserve` and `tombola release`: a part of the machine that is somebody's, whoever else wants to run.
+//! `tombola reserve` and `tombola release`: reservations of processes and currencies.
 
 use crate::amounts;
+use crate::arguments::EXIT_STATUS;
 use crate::currency::{Name, name};
 use crate::launch::become_command;
 use crate::names::{self, Names};
@@ -13,30 +14,31 @@ use tombola_kernel::abi::{Node, kind};
 use tombola_kernel::calls::Client;
 use tombola_kernel::percent::Percent;
 
-/// Guarantee somebody a part of the machine; without arguments, what is reserved. As root
+/// Guarantee a process or currency a part of the machine; without arguments, list reservations
 ///
-/// Guarantees a process, a currency or a command at least so much CPU time, as long as it wants to run. What it leaves is for the
-/// others. A process has it with all that it forks from then on, until the last of them has ended; a currency until it is
-/// retired. It is refused if it is more than is left: what reservations hold together and best effort's floor are no more than
-/// the machine. Without arguments: what is reserved.
+/// While it is runnable, it gets at least SHARE of one CPU, under any load; others get what it leaves unused. A process shares
+/// the reservation with the children that it forks from then on, until the last of them has exited; a currency keeps it until it
+/// is retired. Run the command again to change the share. A share larger than what is left is refused: the machine's CPUs, less
+/// best effort's floor, less the other reservations. Listing is allowed for all users, reserving needs CAP_SYS_NICE.
 #[derive(clap::Args)]
 #[command(after_help = "\
 Examples:
-  tombola reserve                          what is reserved, and what is left
-  tombola reserve 30% -- mpv film.mkv      as root: for this command and all that it starts
+  tombola reserve                          list the reservations, and what is left
+  tombola reserve 30% -- mpv film.mkv      for this command and its children; it runs as the caller, here root
   tombola reserve 150% --currency alice:build
   tombola release --pid 4711
 
-Exit status: the command's own, 126 and 127 as lnice has them; 0 done; 1 refused, and nothing was changed; 2 wrongly called.")]
+Exit status: 0 done; 1 refused, and nothing was changed; 2 usage error. With a command: the command's own; 126 if it cannot be
+run, 127 if there is no such command.")]
 pub struct Reserve {
-    /// Of one CPU: 30%, 12.5%, 150%
+    /// Percentage of one CPU, from 1%, with at most two decimals: 30%, 12.5%, 150%
     #[arg(value_parser = amounts::share, allow_hyphen_values = true, requires = "whose")]
     share: Option<Percent>,
 
     #[command(flatten)]
     whose: Option<Whose>,
 
-    /// List as JSON
+    /// Print the list as JSON
     #[arg(long, conflicts_with = "share")]
     json: bool,
 }
@@ -44,31 +46,32 @@ pub struct Reserve {
 #[derive(clap::Args)]
 #[group(id = "whose", required = false, multiple = false, requires = "share")]
 struct Whose {
-    /// A process, by number
+    /// The process, by PID
     #[arg(short, long, value_parser = amounts::pid, allow_hyphen_values = true)]
     pid: Option<u32>,
 
-    /// A currency; another user's is USER:NAME
+    /// The currency; another user's currency is USER:NAME
     #[arg(short, long, value_name = "NAME", value_parser = name, allow_hyphen_values = true)]
     currency: Option<Name>,
 
-    /// A command and its arguments, to be run
+    /// The command to run, and its arguments
     #[arg(last = true, value_name = "COMMAND")]
     command: Vec<OsString>,
 }
 
-/// End a reservation. As root
+/// End a reservation (needs CAP_SYS_NICE)
 ///
-/// Ends the reservation of a process or a currency. The process goes back to the money that it came from; others that have the
-/// same reservation, its children for example, keep it.
+/// The process or currency returns to the currency that it came from. Other processes with the same reservation, such as its
+/// children, keep it.
 #[derive(clap::Args)]
+#[command(after_help = EXIT_STATUS)]
 #[group(required = true, multiple = false)]
 pub struct Release {
-    /// A process, by number
+    /// The process, by PID
     #[arg(short, long, value_parser = amounts::pid, allow_hyphen_values = true)]
     pid: Option<u32>,
 
-    /// A currency; another user's is USER:NAME
+    /// The currency; another user's currency is USER:NAME
     #[arg(short, long, value_name = "NAME", value_parser = name, allow_hyphen_values = true)]
     currency: Option<Name>,
 }
@@ -97,7 +100,7 @@ pub fn release(args: &Release) -> std::result::Result<ExitCode, String> {
     let text = |error: tombola_kernel::Error| error.to_string();
     let client = Client::open().map_err(text)?;
     let nodes = client.tree().map_err(text)?;
-    let (found, who) = match (args.pid, &args.currency) {
+    let (found, target) = match (args.pid, &args.currency) {
         (Some(pid), _) => {
             client.reserve_for_process(pid, 0).map_err(text)?;
             let mut processes = sample::processes(&nodes).into_iter().map(|(node, _)| node);
@@ -118,8 +121,8 @@ pub fn release(args: &Release) -> std::result::Result<ExitCode, String> {
     match found.is_some_and(|node| is_reserved(&nodes, &node)) {
         true => Ok(ExitCode::SUCCESS),
         false => Err(format!(
-            "{who} has no reservation\n  \
-             cause: it never had one, it was released, or only a currency around it has one\n  \
+            "{target} has no reservation\n  \
+             cause: it never had one, it was released, or only a currency that contains it has one\n  \
              next:  tombola reserve lists them"
         )),
     }
@@ -233,7 +236,7 @@ fn text(holdings: &Holdings) -> String {
         let mut rows = vec![vec!["RESERVATION OF".into(), "OF ONE CPU".into()]];
         rows.extend(holdings.reservations.iter().map(|holding| {
             vec![
-                whose(&holding.holders),
+                holders_text(&holding.holders),
                 format!("{}%", holding.share_percent),
             ]
         }));
@@ -242,7 +245,7 @@ fn text(holdings: &Holdings) -> String {
     text
 }
 
-fn whose(holders: &[Holder]) -> String {
+fn holders_text(holders: &[Holder]) -> String {
     if holders.is_empty() {
         return "another user's currency".into();
     }

@@ -1,38 +1,27 @@
-//! `tombola run`: a command in a currency, with tickets there.
+//! `tombola run`: runs a command in a currency, with a number of tickets.
 
-use crate::amounts;
+use crate::arguments::Launch;
 use crate::currency::{Name, name};
 use crate::launch::with_tickets;
-use std::ffi::OsString;
 use std::process::ExitCode;
 use tombola_kernel::Result;
-use tombola_kernel::abi::TICKETS_DEFAULT;
 use tombola_kernel::calls::Client;
 
 /// Run a command in a currency, with a number of tickets
 ///
-/// Takes the tickets for itself, enters the currency, and becomes the command. What the command starts is in the same currency,
-/// with as many tickets. The exit status is the command's; 1 if the scheduler refused, and then the command was not run; 126 if
-/// it cannot be run, 127 if there is none of that name.
+/// Enters the currency, sets its own tickets, and executes the command in the same process. Children of the command are in the
+/// same currency and begin with the same tickets.
 #[derive(clap::Args)]
+#[command(after_help = "\
+Exit status: the command's own; 1 if the scheduler refused (the command was not run), 2 after a usage error,
+126 if the command cannot be run, 127 if there is no such command.")]
 pub struct Run {
-    /// The currency; without it, where this shell is
+    /// The currency; by default the shell's. Another user's currency is USER:NAME
     #[arg(short, long, value_name = "NAME", value_parser = name, allow_hyphen_values = true)]
     currency: Option<Name>,
 
-    /// What it has in that currency: 1 (least) to 10000 (most)
-    #[arg(short, long, value_name = "TICKETS", default_value_t = TICKETS_DEFAULT, value_parser = amounts::tickets,
-          allow_hyphen_values = true)]
-    tickets: u32,
-
-    /// The command and its arguments
-    #[arg(
-        required = true,
-        trailing_var_arg = true,
-        allow_hyphen_values = true,
-        value_name = "COMMAND"
-    )]
-    command: Vec<OsString>,
+    #[command(flatten)]
+    launch: Launch,
 }
 
 pub fn run(args: &Run) -> Result<ExitCode> {
@@ -40,5 +29,5 @@ pub fn run(args: &Run) -> Result<ExitCode> {
     if let Some(name) = &args.currency {
         client.move_process(std::process::id(), Some(&name.find(&client)?))?;
     }
-    with_tickets("tombola", &client, args.tickets, &args.command)
+    with_tickets("tombola", &client, &args.launch)
 }

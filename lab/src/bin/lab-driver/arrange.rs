@@ -1,4 +1,4 @@
-//! What the clients hold: tickets, currencies, reservations, by the commands that anybody would use; and deadlines.
+//! What the clients hold: tickets, currencies, reservations, by Tombola's commands; and deadlines.
 
 use std::io;
 use std::os::unix::process::CommandExt;
@@ -39,7 +39,7 @@ impl Arranged {
         })
     }
 
-    /// After the clients, whose reservations end with them.
+    /// Called after the clients have ended; their reservations end with them.
     pub fn undo(self, plan: &Plan) -> io::Result<Option<Answer>> {
         if plan.scheduler.policy().is_some() {
             for currency in &plan.currencies {
@@ -117,7 +117,7 @@ struct Attributes {
 
 const SCHED_DEADLINE: u32 = 6;
 
-/// What those of the plan before had is free when the periods are over in which they ended.
+/// The bandwidth of the previous plan's clients is free only when the periods in which they ended are over.
 fn insist_on_deadline(pid: i32, deadline: Deadline) -> io::Result<()> {
     const TRIES: u64 = 20;
     for _ in 1..TRIES {

@@ -1,4 +1,4 @@
-//! The clients: how they come, what they do, what is read of them, how they end.
+//! The clients: how they start, what they do, what is read of them, how they end.
 
 use std::fs;
 use std::io::{self, PipeWriter, Read, Write};
@@ -13,8 +13,8 @@ use tombola_lab::plan::{Client, DISK, DISK_MIB, End, Plan, Scheduler, Work};
 /// 10 ms of an emulated CPU at 8 ns an instruction, about.
 const UNIT_ROUNDS: u64 = 250_000;
 
-/// What the driver and its clients both see: when the first sample is, and for each client how many units it has done and
-/// how long its work took.
+/// What the driver and its clients share: the time of the first sample, and for each client how many units it has done and how
+/// long its work took.
 #[derive(Clone, Copy)]
 pub struct Shared {
     first_ns: &'static AtomicU64,
@@ -48,10 +48,10 @@ pub struct Clients {
 }
 
 impl Clients {
-    /// They wait at the gate, which opens when it is dropped.
-    pub fn come(plan: &Plan, shared: Shared) -> io::Result<(Self, PipeWriter)> {
-        let (gate, opener) = io::pipe()?;
-        let (mut arrivals, arrived) = io::pipe()?;
+    /// Starts the clients, which wait to read from a pipe. They begin when the writer that is returned is dropped.
+    pub fn start(plan: &Plan, shared: Shared) -> io::Result<(Self, PipeWriter)> {
+        let (begin, writer) = io::pipe()?;
+        let (mut ready, announce) = io::pipe()?;
         let mut pids = Vec::new();
         for (number, client) in plan.clients.iter().enumerate() {
             shared.units[number].store(0, Ordering::Relaxed);
@@ -59,16 +59,16 @@ impl Clients {
             let files = Files::of(number);
             files.make(client)?;
             pids.push(spawn(|| {
-                // Or the gate would not open before this process has ended.
-                unsafe { libc::close(opener.as_raw_fd()) };
-                settle_in(plan, client);
-                let _ = (&arrived).write_all(&[0]);
-                let _ = (&gate).read(&mut [0]);
+                // Or this process's own copy would keep the pipe open.
+                unsafe { libc::close(writer.as_raw_fd()) };
+                set_up(plan, client);
+                let _ = (&announce).write_all(&[0]);
+                let _ = (&begin).read(&mut [0]);
                 if let Some(starts_s) = client.starts_s {
                     let first_ns = shared.first_ns.load(Ordering::Relaxed);
                     sleep_until(first_ns + (starts_s * 1e9) as u64);
                 }
-                live(
+                work(
                     client,
                     &files,
                     &shared.units[number],
@@ -76,11 +76,11 @@ impl Clients {
                 );
             })?);
         }
-        arrivals.read_exact(&mut vec![0; pids.len()])?;
-        Ok((Self { pids, shared }, opener))
+        ready.read_exact(&mut vec![0; pids.len()])?;
+        Ok((Self { pids, shared }, writer))
     }
 
-    /// It stays readable after a process ended, until that is waited for.
+    /// A process that has exited still has its file until it is waited for.
     pub fn used_ns(&self) -> io::Result<Vec<u64>> {
         let read = |pid: &i32| used_ns(&fs::read(format!("/proc/{pid}/schedstat"))?);
         self.pids.iter().map(read).collect()
@@ -95,13 +95,13 @@ impl Clients {
         plan.clients.iter().enumerate().map(of).collect()
     }
 
-    /// Ends everybody, programs last: those have something to write yet.
+    /// Ends all clients, programs last: they still write their numbers.
     pub fn end(self, plan: &Plan) -> io::Result<Vec<End>> {
         let is_program =
             |number: &usize| matches!(plan.clients[*number].work, Work::Program { .. });
         let (programs, others): (Vec<usize>, Vec<usize>) =
             (0..self.pids.len()).partition(is_program);
-        // All at once: who is killed must run to end, and would wait for those who are still busy.
+        // All at once: a killed process must run to exit, and would wait for busy ones.
         self.signal(&others, libc::SIGKILL);
         self.signal(&programs, libc::SIGTERM);
         let left = |number: usize| {
@@ -136,7 +136,7 @@ impl Clients {
     }
 }
 
-fn settle_in(plan: &Plan, client: &Client) {
+fn set_up(plan: &Plan, client: &Client) {
     let uid = UID_BASE + client.user;
     if plan.scheduler == Scheduler::Weight {
         join_groups(client).expect("root may make cgroups");
@@ -162,7 +162,7 @@ fn join_groups(client: &Client) -> io::Result<()> {
     fs::write(format!("{path}/cgroup.procs"), "0")
 }
 
-fn live(client: &Client, files: &Files, done: &AtomicU64, took_ns: &AtomicU64) {
+fn work(client: &Client, files: &Files, done: &AtomicU64, took_ns: &AtomicU64) {
     match &client.work {
         Work::Burn => burn(u64::MAX, done),
         Work::Units(limit) => {
@@ -200,7 +200,7 @@ fn diskio() -> Command {
     command
 }
 
-/// Of a client that is a program.
+/// The files of a client that is a program.
 struct Files {
     progress: String,
     numbers: String,
@@ -214,7 +214,7 @@ impl Files {
         }
     }
 
-    /// The client's own, so that it may write them.
+    /// Owned by the client's user, so that the client may write them.
     fn make(&self, client: &Client) -> io::Result<()> {
         if matches!(client.work, Work::Program { .. }) {
             for (file, content) in [(&self.progress, &[0; 8][..]), (&self.numbers, &[])] {

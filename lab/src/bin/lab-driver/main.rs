@@ -1,8 +1,8 @@
-//! Runs in the guest: plays the plans of an experiment (lab/src/plan.rs) one after another, and prints what it sees.
+//! Runs in the guest: plays the plans of an experiment (lab/src/plan.rs) one after another, and prints samples.
 //!
-//! CPU time is what the kernel counted (`/proc/PID/schedstat`); the driver is a real-time process while it looks, so what
-//! it measures cannot keep it waiting, and has just interrupted whoever ran: the count is up to date. (One of
-//! SCHED_DEADLINE does keep it waiting, for its runtime at most.) One CPU is assumed.
+//! CPU time is what the kernel counted (`/proc/PID/schedstat`). The driver is a real-time process while it samples, so the
+//! clients cannot delay it, except one of SCHED_DEADLINE, by its runtime at most. It has just interrupted the running process, so
+//! the count is up to date. One CPU is assumed.
 
 mod arrange;
 mod client;
@@ -19,7 +19,7 @@ use tombola_lab::plan::{Change, Client, Line, PLANS_FILE, Plan, Sample, When, Wo
 use trace::Trace;
 
 const PRIORITY: i32 = 60;
-/// The kernel's monitor of memory accesses (DAMON) samples now more and now less often, and would be taken for scheduling.
+/// The kernel's monitor of memory accesses (DAMON) samples at a varying rate, and would be taken for scheduling.
 const MONITOR: &str = "/sys/module/damon_stat/parameters/enabled";
 
 fn main() {
@@ -91,9 +91,9 @@ fn is_state(state: &str) -> bool {
 }
 
 fn play(plan: &Plan, shared: Shared) -> io::Result<()> {
-    let (clients, gate) = Clients::come(plan, shared)?;
+    let (clients, begin) = Clients::start(plan, shared)?;
     let arranged = Arranged::arrange(plan, &clients.pids)?;
-    // Time for everybody to come to rest.
+    // Time for all clients to go to sleep.
     sleep_until(now_ns() + 500_000_000);
     become_real_time(PRIORITY)?;
     let trace = plan
@@ -102,7 +102,7 @@ fn play(plan: &Plan, shared: Shared) -> io::Result<()> {
         .transpose()?;
     let first_ns = now_ns() + (plan.warm_up_s * 1e9) as u64;
     shared.begin(first_ns);
-    drop(gate);
+    drop(begin);
     let samples = watch(plan, &clients, first_ns);
     let draws = trace.map_or(Ok(Vec::new()), Trace::stop);
     become_normal()?;
@@ -158,7 +158,7 @@ fn ends_between(client: &Client, after_s: f64, until_s: f64) -> bool {
     at.is_some_and(|at| at > after_s - 1e-6 && at <= until_s)
 }
 
-/// Those with limited work are all done.
+/// Are all clients with limited work done?
 fn is_over(plan: &Plan, sample: &Sample) -> bool {
     let limited = plan.clients.iter().zip(&sample.units);
     let mut limited = limited.filter_map(|(client, &done)| match client.work {

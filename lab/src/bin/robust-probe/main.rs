@@ -1,4 +1,4 @@
-//! Runs in the guest, as root: puts the scheduler under stress and says whether everybody got on.
+//! Runs in the guest, as root: puts the scheduler under stress and checks that every process makes progress.
 
 mod restarts;
 mod steps;

@@ -1,4 +1,4 @@
-//! The scheduler is killed, stopped and started again and again under busy processes: each of them gets on every time.
+//! The scheduler is killed, stopped and started again and again under busy processes: each makes progress every time.
 
 use crate::steps::{PRIORITY, Steps, scheduler_state};
 use std::io;
@@ -20,7 +20,7 @@ pub struct Args {
     processes: u32,
 }
 
-/// Loading takes seconds, under 100 processes on a busy host many.
+/// Loading takes seconds; many with 100 busy processes on a busy host.
 const PATIENCE: Duration = Duration::from_secs(300);
 
 pub fn run(args: &Args) -> io::Result<()> {
@@ -36,16 +36,16 @@ pub fn run(args: &Args) -> io::Result<()> {
         })?);
     }
     become_real_time(PRIORITY)?;
-    let all_get_on = || steps.everybody_gets_on(&steps.read(), || everybody_is_there(&pids));
-    all_get_on()?;
+    let all_progress = || steps.await_progress(&steps.read(), || all_exist(&pids));
+    all_progress()?;
     for cycle in 0..args.cycles {
         let mut scheduler = start()?;
-        all_get_on()?;
+        all_progress()?;
         end(&mut scheduler, cycle)?;
-        all_get_on()?;
+        all_progress()?;
     }
     println!(
-        "{} cycles, and {} processes get on",
+        "{} cycles, and {} processes make progress",
         args.cycles,
         pids.len()
     );
@@ -64,7 +64,7 @@ fn compute(steps: &AtomicU64) -> ! {
 
 fn fork_on(steps: &AtomicU64) -> ! {
     loop {
-        // SAFETY: one thread, and the child does nothing but end.
+        // SAFETY: one thread, and the child does nothing but exit.
         unsafe {
             match libc::fork() {
                 0 => libc::_exit(0),
@@ -75,7 +75,7 @@ fn fork_on(steps: &AtomicU64) -> ! {
     }
 }
 
-fn everybody_is_there(pids: &[i32]) -> io::Result<()> {
+fn all_exist(pids: &[i32]) -> io::Result<()> {
     // SAFETY: a null status is allowed; signal 0 only asks.
     match pids
         .iter()
@@ -86,8 +86,8 @@ fn everybody_is_there(pids: &[i32]) -> io::Result<()> {
     }
 }
 
-/// Loading is seconds of work for the verifier. Among a hundred busy processes that would take minutes by the kernel's own
-/// shares, so the loader goes first; it makes itself real-time anyway when it has loaded.
+/// Loading is seconds of work for the verifier, which would take minutes beside a hundred busy processes under the kernel's own
+/// scheduler. So the loader is real-time; it makes itself so anyway when it has loaded.
 fn start() -> io::Result<Child> {
     let mut command = Command::new("tombola");
     command.arg("start").stdout(Stdio::null());
@@ -102,7 +102,7 @@ fn start() -> io::Result<Child> {
     Ok(scheduler)
 }
 
-/// Three ends in turn: killed while it schedules, stopped in order, terminated.
+/// Ends the scheduler, in three ways by turns: SIGKILL, `tombola stop`, SIGTERM.
 fn end(scheduler: &mut Child, cycle: u32) -> io::Result<()> {
     match cycle % 3 {
         0 => scheduler.kill()?,

@@ -1,13 +1,13 @@
-//! Processes that take steps, and whether each goes on.
+//! Steps that processes take, and whether each process goes on.
 
 use std::io;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 use tombola_lab::bench::guest::shared_counters;
 
-/// Of the drivers: no fault of the scheduler holds them up.
+/// The drivers' real-time priority: no fault of the scheduler delays them.
 pub const PRIORITY: i32 = 60;
-/// Who takes no step for so long is lost. The host may be busy.
+/// A process that takes no step for so long is lost. The host may be busy.
 const PATIENCE: Duration = Duration::from_secs(120);
 
 /// Steps of processes, counted in memory that they share.
@@ -25,8 +25,8 @@ impl Steps {
             .collect()
     }
 
-    /// Waits until everybody has taken a step more than `before`; `check` meanwhile.
-    pub fn everybody_gets_on(
+    /// Waits until every process has taken a step more than `before`; calls `check` meanwhile.
+    pub fn await_progress(
         &self,
         before: &[u64],
         check: impl Fn() -> io::Result<()>,

@@ -1,8 +1,8 @@
 //! Processes that do to a scheduler everything that processes can do to it.
 //!
 //! Each worker forks, starts threads, kills, stops, executes, changes users, CPUs, classes, nice values and tickets, of
-//! itself and of its children, at random; CPUs are switched off and on beneath them. Meanwhile the driver looks whether the
-//! kernel still has the scheduler. In the end every worker finishes its step and exits: one that waits for a thread that was
+//! itself and of its children, at random; CPUs are switched off and on beneath them. Meanwhile the driver checks that
+//! the kernel has not ejected the scheduler. In the end every worker must finish its step: one that waits for a thread that was
 //! lost less than the watchdog's time ago would not.
 
 use crate::steps::{PRIORITY, Steps, reap, scheduler_state};
@@ -22,7 +22,7 @@ pub struct Args {
     seconds: u64,
     #[arg(long, default_value_t = 40)]
     workers: u32,
-    /// CPUs to switch off and on, from 1 up; 0 always stays
+    /// CPUs to switch off and on, from 1 up; CPU 0 stays on
     #[arg(long, default_value_t = 3)]
     hotplug: u32,
 }
@@ -48,12 +48,12 @@ pub fn run(args: &Args) -> io::Result<()> {
         switch_cpu(cpu, true);
     }
     /*
-     * Who has finished leaves its CPU time to the others. While all went on, a step took as long as its poorest process took
-     * to start: 100 tickets beside forty workers of up to 10,000 each need minutes for half a second of CPU time.
+     * A worker that has finished leaves its CPU time to the others. While all work, a step takes as long as its process with the
+     * fewest tickets takes to start: half a second of CPU time takes minutes at 100 tickets beside forty workers of up to 10,000.
      */
     let before = steps.read();
     over.store(1, Relaxed);
-    steps.everybody_gets_on(&before, still_scheduled)?;
+    steps.await_progress(&before, still_scheduled)?;
     crew.end();
     let total: u64 = steps.read().iter().sum();
     println!(
@@ -92,7 +92,7 @@ struct Crew {
 
 impl Crew {
     fn start(steps: &'static [AtomicU64], over: &'static AtomicU64) -> io::Result<Self> {
-        // Whoever loses its parent becomes ours, so that nobody is left when we end.
+        // Orphans become children of this process, so that none is left when it ends.
         unsafe { libc::prctl(libc::PR_SET_CHILD_SUBREAPER, 1) };
         let mut group = 0;
         for (number, steps) in steps.iter().enumerate() {
@@ -103,7 +103,7 @@ impl Crew {
             if group == 0 {
                 group = pid;
             }
-            // Here as well: whichever comes first.
+            // In the parent as well: whichever comes first.
             unsafe { libc::setpgid(pid, group) };
         }
         Ok(Self { group })
@@ -128,7 +128,7 @@ fn spin(rounds: u64) {
     }
 }
 
-/// Forks; the child does `work` and ends without a word. 0 if there is no room for another process.
+/// Forks a child that does `work` and exits. Returns 0 if there is no room for another process.
 fn fork(work: impl FnOnce()) -> i32 {
     let pid = unsafe { libc::fork() };
     if pid == 0 {
@@ -162,7 +162,7 @@ fn set_class(pid: i32, class: i32) {
     unsafe { libc::sched_setscheduler(pid, class, &parameters) };
 }
 
-/// What a worker does is its own sequence of random numbers; only when it does it is chance.
+/// A worker's actions follow from its own sequence of random numbers; only their times are left to chance.
 struct Worker {
     random: fastrand::Rng,
 }
@@ -184,7 +184,7 @@ impl Worker {
             steps.fetch_add(1, Relaxed);
             reap();
         }
-        // Whatever was counted before it was over, this one comes after.
+        // This step is counted after the driver has read the counts.
         steps.fetch_add(1, Relaxed);
     }
 
@@ -194,14 +194,14 @@ impl Worker {
             1 => self.threads(),
             2 => self.end_under_threads(),
             3 => self.execute_from_a_thread(),
-            4 => self.become_somebody(),
+            4 => self.change_user(),
             5 => set_affinity(0, self.mask()),
             6 => self.move_a_child_about(),
             7 => self.stop_and_kill(),
             8 => self.change_class(),
             9 => self.nice(),
             10 => self.tickets(),
-            11 => self.talk(),
+            11 => self.wake_in_turn(),
             12 => thread::yield_now(),
             _ => spin(self.below(500)),
         }
@@ -233,7 +233,7 @@ impl Worker {
     fn start_threads(&mut self) -> Vec<thread::JoinHandle<()>> {
         let mut start = || {
             let (rounds, nap) = (self.below(50), self.below(300));
-            // There may be no room for another one.
+            // There may be no room for another thread.
             thread::Builder::new()
                 .spawn(move || {
                     for _ in 0..20 {
@@ -260,7 +260,7 @@ impl Worker {
         finish(pid);
     }
 
-    /// The kernel ends the other threads then, and gives the one that stays the number of the first.
+    /// The kernel then ends the other threads, and gives the remaining one the number of the first.
     fn execute_from_a_thread(&mut self) {
         let pid = fork(|| {
             let others = self.start_threads();
@@ -277,7 +277,7 @@ impl Worker {
         finish(pid);
     }
 
-    fn become_somebody(&mut self) {
+    fn change_user(&mut self) {
         let (uid, threads) = (UID_FIRST + self.below(UIDS) as u32, self.below(2) == 0);
         fork(|| {
             let threads = if threads {
@@ -351,7 +351,7 @@ impl Worker {
     }
 
     /// Two processes wake each other in turn.
-    fn talk(&mut self) {
+    fn wake_in_turn(&mut self) {
         use std::io::{Read, Write, pipe};
         let (Ok((mut there, mut to_there)), Ok((mut here, mut to_here))) = (pipe(), pipe()) else {
             return;

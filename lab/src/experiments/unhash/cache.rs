@@ -1,4 +1,4 @@
-//! A cache.
+//! The effect of a cache.
 
 use super::load::Load;
 use super::program::plainly;
@@ -17,14 +17,13 @@ pub const CACHE: Experiment = Experiment {
     run: cache,
 };
 
-/// The published averages of three runs, in million,
-/// with as many percent of repeated requests.
+/// Percent of repeated requests, and the published averages of three runs, in million.
 const PUBLISHED_SEQUENTIAL_CACHE: [(u32, f64); 2] = [(20, 71.737_275), (50, 41.742_737)];
 const PUBLISHED_THREADS_CACHE: [(u32, f64); 2] = [(20, 17.973_597), (50, 4.901_121)];
-/// Of the sequential server's score.
+/// The bar for our score by the sequential one, in parts of the same ratio of theirs.
 const PART_OF_THEIRS_MAX: f64 = 0.1;
 
-/// One with a cache: its name, its options, and what was published of it.
+/// A server with a cache: its name, its options, and its published scores.
 type Variant = (&'static str, String, Option<[(u32, f64); 2]>);
 
 fn cache(bench: &Bench) -> Result<Vec<Row>> {
@@ -65,7 +64,8 @@ fn cache(bench: &Bench) -> Result<Vec<Row>> {
     Ok(rows)
 }
 
-/// Theirs was looked at, ours is joined by whoever asks for what is being worked on.
+/// In their server a request waited for its turn before the cache was searched. Ours searches at once, and requests join work
+/// in progress.
 fn simulated(load: &Load) -> Result<Vec<Row>> {
     let mut rows = Vec::new();
     for (cache, how) in [("turn", "looked up in turn"), ("join", "joined")] {

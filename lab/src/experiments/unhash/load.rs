@@ -1,4 +1,4 @@
-//! The published requests, for this machine.
+//! The published requests, scaled to this machine.
 
 use super::program::{live, our_rates, their_rate};
 use super::rows::{Score, row};
@@ -6,12 +6,12 @@ use super::setting::{DELAY_US, REQUESTS, RUNS, SMALLER};
 use crate::result::Row;
 use anyhow::Result;
 
-/// The published requests, so that one core here alone has the load that one there had.
+/// The published requests, scaled so that one core here, alone, has the load that one there had.
 pub(super) struct Load {
     /// Million hashes a second of a core there, and here with the sha2 crate.
     pub theirs: f64,
     ours: f64,
-    /// Our seconds for one of theirs.
+    /// Seconds here for one second there.
     scale: f64,
 }
 
@@ -26,7 +26,7 @@ impl Load {
         })
     }
 
-    /// On which every score depends.
+    /// The rates on which every score depends.
     pub fn rows(&self) -> Vec<Row> {
         let row = |name: &str, rate, why: &str| Row {
             bar: format!("(million hashes a second, {why})"),
@@ -38,7 +38,7 @@ impl Load {
         ]
     }
 
-    /// Of a server with these options.
+    /// The score of a server with these options.
     pub fn score(&self, options: &str, repeat_percent: u32) -> Result<Score> {
         let delay = (DELAY_US * self.scale) as u64;
         let requests =

@@ -1,4 +1,4 @@
-//! Whose request is next.
+//! Which request is next.
 
 use super::load::Load;
 use super::program::{Simulated, cores, live, our_rates, said};
@@ -24,7 +24,7 @@ const PUBLISHED_ORDER: [(&str, f64); 3] = [
     ("smith", 17.989_692),
 ];
 
-/// Orders on the simulated clock, and what they are called.
+/// Orders on the simulated clock, and their names.
 const COMPARED: [(&str, &str, &str); 6] = [
     ("fifo", "one", "fifo, one core each"),
     ("priority", "one", "priority, one core each"),
@@ -104,7 +104,7 @@ fn order(bench: &Bench) -> Result<Vec<Row>> {
     Ok(rows)
 }
 
-/// The scores of those that are compared, in parts of the first.
+/// The scores of the orders compared, in parts of the first one's.
 fn simulated(words: &str) -> Result<Vec<f64>> {
     let all: Vec<Simulated> = said(&format!("simulate {words} --json"))?;
     let find = |(order, width, _): &(&str, &str, &str)| {
@@ -115,13 +115,13 @@ fn simulated(words: &str) -> Result<Vec<f64>> {
     ratios.with_context(|| format!("unhash simulate {words}: an order is missing"))
 }
 
-/// Of those that are compared, Gittins' index, which is the last, and the best other.
+/// The scores of Gittins' index, which is the last one compared, and of the best other order.
 fn index_and_best(ratios: &[f64]) -> (f64, f64) {
     let (index, others) = ratios.split_last().expect("some are compared");
     (*index, others.iter().copied().fold(f64::MAX, f64::min))
 }
 
-/// At each load, the orders' scores in parts of FIFO's; and where Gittins' is worst in parts of the best other.
+/// At each load, the orders' scores in parts of FIFO's; and the worst score of Gittins' index, in parts of the best other's.
 fn simulated_loads(cores: u32) -> Result<(Panel, f64)> {
     let mut curves = vec![Vec::new(); COMPARED.len()];
     let mut worst: f64 = 0.0;

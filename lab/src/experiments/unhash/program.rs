@@ -1,4 +1,4 @@
-//! The program `unhash`, and what it says.
+//! The program `unhash`, and its output.
 
 use super::setting::{PUBLISHED_SEQUENTIAL, REQUESTS};
 use anyhow::{Context, Result, bail, ensure};
@@ -11,7 +11,7 @@ use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 use std::thread;
 
-/// `unhash` with these words.
+/// `unhash` with these arguments.
 fn unhash(words: &str) -> Result<Command> {
     let mut command = Command::new(program()?);
     command.args(words.split_whitespace());
@@ -28,7 +28,7 @@ fn program() -> Result<PathBuf> {
     Ok(program)
 }
 
-/// What it says as JSON.
+/// Its output, in JSON.
 pub(super) fn said<T: DeserializeOwned>(words: &str) -> Result<T> {
     let output = unhash(words)?.stderr(Stdio::inherit()).output()?;
     ensure!(output.status.success(), "unhash {words}: {}", output.status);
@@ -36,7 +36,7 @@ pub(super) fn said<T: DeserializeOwned>(words: &str) -> Result<T> {
         .with_context(|| format!("unhash {words}: not understood"))
 }
 
-/// Of `unhash simulate`: the first is one core for each request by arrival.
+/// A row of `unhash simulate`: the first is for one core for each request, by arrival.
 #[derive(Deserialize)]
 pub(super) struct Simulated {
     pub order: String,
@@ -68,7 +68,7 @@ pub(super) fn their_rate() -> Result<f64> {
     Ok(high)
 }
 
-/// Million hashes a second of one core here, with each kernel, while so many are busy: cores may share what they are made of.
+/// Million hashes a second of one core here, with each kernel, while so many cores are busy: cores may share execution units.
 pub(super) fn our_rates(busy: u32) -> Result<BTreeMap<String, f64>> {
     thread::scope(|scope| {
         let others: Vec<_> = (1..busy)
@@ -82,7 +82,7 @@ pub(super) fn our_rates(busy: u32) -> Result<BTreeMap<String, f64>> {
     })
 }
 
-/// `unhash serve`, which ends with this.
+/// A running `unhash serve`, which is killed when this is dropped.
 struct Server(Child);
 
 impl Drop for Server {
@@ -93,7 +93,7 @@ impl Drop for Server {
     }
 }
 
-/// Of `unhash load`.
+/// The output of `unhash load`.
 #[derive(Deserialize)]
 struct Answered {
     requests: usize,
@@ -101,7 +101,7 @@ struct Answered {
     score: f64,
 }
 
-/// The score in million of a run with a server of its own, in our time. Every answer must be right.
+/// The score in million of a run with a server of its own, in this machine's time. Every answer must be right.
 pub(super) fn live(options: &str, requests: &str) -> Result<f64> {
     let serve = format!("serve --listen 127.0.0.1:0 --time-max 3600 {options}");
     let child = unhash(&serve)?.stdout(Stdio::piped()).spawn()?;

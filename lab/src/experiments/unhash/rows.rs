@@ -5,7 +5,7 @@ use crate::plot::{self, Panel};
 use crate::result::Row;
 use anyhow::Result;
 
-/// Of some runs, in million and in the published time.
+/// The score of some runs, in million and in the published machine's time.
 pub(super) struct Score {
     pub mean: f64,
     pub least: f64,
@@ -44,7 +44,7 @@ pub(super) fn at_most(
     }
 }
 
-/// An order that is no more than another in disguise would have 1.
+/// An order that is the same as another has 1.
 pub(super) fn less_than_all(name: &str, part: f64) -> Row {
     Row {
         name: name.to_owned(),

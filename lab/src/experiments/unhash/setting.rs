@@ -1,4 +1,4 @@
-//! What was published, and what is asked to compare with it.
+//! The published settings and scores, and the settings to compare with them.
 
 pub(super) const SOURCE: &str = "reverse-hash server, OS challenge";
 
@@ -14,5 +14,5 @@ pub(super) const DELAY_US: f64 = 600_000.0;
 /// Ranges are this much smaller, so that a run takes ten seconds and not minutes.
 pub(super) const SMALLER: u64 = 5;
 pub(super) const RUNS: u32 = 3;
-/// What the challenge's first servers do: each request alone, from its first number to the last, as the library hashes.
+/// What the challenge's first servers do: each request alone, from its first number to the last, with the library's hash routine.
 pub(super) const PLAIN: &str = "--kernel portable --width one --chunk 0";

@@ -1,4 +1,4 @@
-//! How many threads.
+//! The number of threads.
 
 use super::load::Load;
 use super::program::{cores, plainly};

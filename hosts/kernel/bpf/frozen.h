@@ -1,0 +1,47 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/* The timer for frozen threads, which also removes users without clients. */
+#pragma once
+#include "users.h"
+
+struct frozen_timer {
+	struct bpf_timer timer;
+};
+
+/*
+ * A frozen thread gets the shortest slice each patience_ns. Otherwise the kernel's watchdog would call it a stall, and a lock of
+ * the kernel's that it holds would never be released. An idle CPU does not call dispatch, so the timer kicks it. The timer always
+ * runs: if a freeze started it, a user that freezes again and again would keep it from ever firing. It also removes users without
+ * clients.
+ */
+static int frozen_timer_fired(void *map, u32 *key, struct frozen_timer *value)
+{
+	struct run_queue *rq = queue_of(0);
+
+	bpf_timer_start(&value->timer, tombola_config.patience_ns / 5, 0);
+	if (users_left) {
+		users_left = 0;
+		purge_users(TB_FROZEN);
+	}
+	if (rq && tb_at(&rq->economy, TB_FROZEN)->active)
+		kick_idle();
+	return 0;
+}
+
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, u32);
+	__type(value, struct frozen_timer);
+} frozen_timer SEC(".maps");
+
+static __always_inline int frozen_timer_init(void)
+{
+	u32 key = 0;
+	struct frozen_timer *timer = bpf_map_lookup_elem(&frozen_timer, &key);
+
+	if (!timer)
+		return -EINVAL;
+	bpf_timer_init(&timer->timer, &frozen_timer, CLOCK_MONOTONIC);
+	bpf_timer_set_callback(&timer->timer, frozen_timer_fired);
+	return (int)bpf_timer_start(&timer->timer, tombola_config.patience_ns / 5, 0);
+}
