@@ -3,7 +3,7 @@
 //!
 //! The scheduler runs without this work; only the start and `tombola reload` wait for it. The daemon looks at the tree when the
 //! kernel reports new users or changed base tickets. While the rules reserve for programs or units, it looks each second, for the
-//! kernel does not report their processes. Looks that take long come less often: they take at most a hundredth of a CPU.
+//! kernel does not report their processes. Looks that use much CPU time come less often: they use at most a hundredth of a CPU.
 
 mod base;
 mod reservation_finder;
@@ -14,6 +14,7 @@ use crate::names::ROOT;
 use crate::rules::Rules;
 use crate::warn;
 use base::{Base, Store};
+use nix::time::{ClockId, clock_gettime};
 use reserve::Reservations;
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -26,7 +27,7 @@ use tombola_kernel::{Error, Result};
 pub const SAVED: &str = "/var/lib/tombola/base-tickets";
 
 const LOOK_EVERY: Duration = Duration::from_secs(1);
-/// Looks take at most one part in so many of a CPU.
+/// Looks use at most one part in so many of a CPU.
 const COST: u32 = 100;
 
 /// At most so many users are set before the scheduler has seen them; a group may have more members than there are slots. The
@@ -91,7 +92,7 @@ impl Keeper {
 
     /// Looks at the tree and handles what has changed. Does nothing if the scheduler has ended.
     pub fn look(&mut self) {
-        let began = Instant::now();
+        let began = cpu_time();
         self.again = match self.try_look() {
             Ok(()) | Err(Error::NotRunning { .. }) => false,
             Err(error) => {
@@ -99,8 +100,8 @@ impl Keeper {
                 true
             }
         };
-        let cost = began.elapsed() * COST;
-        self.next = began + cost.max(LOOK_EVERY);
+        let rest = cpu_time().saturating_sub(began) * COST;
+        self.next = Instant::now() + rest.max(LOOK_EVERY);
     }
 
     fn try_look(&mut self) -> Result<()> {
@@ -179,4 +180,10 @@ impl Keeper {
         }
         Ok(())
     }
+}
+
+// Of this thread. How long a look takes by the clock also depends on others: on a busy machine looks would come too late.
+fn cpu_time() -> Duration {
+    let now = clock_gettime(ClockId::CLOCK_THREAD_CPUTIME_ID);
+    now.map_or(Duration::ZERO, Duration::from)
 }

@@ -10,9 +10,6 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use tombola_kernel::abi::NAME;
 
-/// Units that are not running are searched for at every fifth look only, since the search walks through all cgroups.
-const WALK_EVERY: u64 = 5;
-
 /// The kernel's suffix to the path of a deleted file.
 const DELETED: &str = " (deleted)";
 
@@ -72,7 +69,6 @@ fn executes(pid: u32, path: &str) -> bool {
 pub struct Finder {
     cgroups: PathBuf,
     units: BTreeMap<String, PathBuf>,
-    looks: u64,
     /// The uid that may name units. Cgroups below another user's cgroup are not searched: that user names them freely.
     owner: u32,
 }
@@ -83,7 +79,6 @@ impl Finder {
             owner,
             cgroups: cgroups.to_owned(),
             units: BTreeMap::new(),
-            looks: 0,
         }
     }
 
@@ -118,13 +113,12 @@ impl Finder {
             .collect();
         self.units
             .retain(|name, path| wanted.contains(name) && path.is_dir());
-        if self.units.len() < wanted.len() && self.looks.is_multiple_of(WALK_EVERY) {
+        if self.units.len() < wanted.len() {
             walk(&self.cgroups, &mut |path| {
                 note(&mut self.units, path, &wanted);
                 is_of(path, self.owner)
             });
         }
-        self.looks += 1;
         let mut processes = BTreeMap::new();
         for (name, path) in &self.units {
             walk(path, &mut |path| {
@@ -258,7 +252,7 @@ mod tests {
     }
 
     #[test]
-    fn a_unit_that_comes_later_is_found_within_some_looks() {
+    fn a_unit_that_comes_later_is_found_at_the_next_look() {
         let root = std::env::temp_dir().join(format!("tombola-keep-late-{}", std::process::id()));
         fs::create_dir_all(&root).unwrap();
         let rules = [rule(What::Unit("late.service".into()))];
@@ -267,8 +261,7 @@ mod tests {
         let unit = root.join("late.service");
         fs::create_dir_all(&unit).unwrap();
         fs::write(unit.join("cgroup.procs"), "80\n").unwrap();
-        let looks = (0..WALK_EVERY).filter(|_| !finder.find(&rules, &[80]).is_empty());
-        assert_eq!(looks.count(), 1);
+        assert!(!finder.find(&rules, &[80]).is_empty());
         fs::remove_dir_all(root).unwrap();
     }
 }

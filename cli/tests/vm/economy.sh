@@ -24,12 +24,15 @@ keeps_quiet() { # WORDS COMMAND...: must succeed, and not say that
 	if grep -q -- "$words" answer; then check "$* says: $words" false; fi
 }
 
+now() { # in seconds
+	cut -d. -f1 /proc/uptime
+}
+
 within() { # SECONDS CONDITION...: becomes true in that time
-	tenths=$(($1 * 10))
+	deadline=$(($(now) + $1))
 	shift
 	until "$@" >answer 2>&1; do
-		tenths=$((tenths - 1))
-		test $tenths -gt 0 || return 1
+		test "$(now)" -lt $deadline || return 1
 		sleep 0.1
 	done
 }
@@ -100,11 +103,11 @@ plain=$!
 (as_exec bob burn >/dev/null) &
 of_bob=$!
 has_50() { test "$(ltix -n -p $in_build)" = 50; }
-check "run sets the tickets" within 5 has_50
-check "run enters the currency" within 10 in_currency build $in_build
-check "run enters the inner currency" within 10 in_currency sub $in_sub
-check "the one beside starts" within 10 burns $plain
-check "bob's starts" within 10 burns $of_bob
+check "run sets the tickets" within 60 has_50
+check "run enters the currency" within 60 in_currency build $in_build
+check "run enters the inner currency" within 60 in_currency sub $in_sub
+check "the one beside starts" within 60 burns $plain
+check "bob's starts" within 60 burns $of_bob
 check "worth of build" near "$(worth build)" 750 0.05
 check "worth of sub" near "$(worth sub)" 500 0.05
 check "worth of the process in build" near "$(worth $in_build)" 250 0.05
@@ -131,9 +134,9 @@ check "leave" near "$(worth $plain)" 500 0.05
 (as_exec alice sh -c 'tombola currency enter sub $$; sleep 1000; true') &
 parent=$!
 child() { awk -v p=$parent '$4 == p && $2 == "(sleep)" { print $1 }' /proc/[0-9]*/stat 2>/dev/null | grep .; }
-check "the child" within 5 child
+check "the child" within 60 child
 child=$(cat answer)
-check "children are where their parent is" within 3 in_currency sub "$child"
+check "children are where their parent is" within 60 in_currency sub "$child"
 kill $parent $child
 
 echo "# retiring: what is in it falls to the one around"
@@ -153,7 +156,7 @@ done
 (as_exec alice tombola run -c n8 burn >/dev/null) &
 deep=$!
 # It starts with the default tickets of somebody poor, so on a busy host it needs seconds to become what it executes.
-check "one in eight currencies starts" within 20 burns $deep
+check "one in eight currencies starts" within 60 burns $deep
 # Of the 350 tickets of those in alice's half: its 100, two others' 100 each, and the 50 of who ran in build.
 check "one in eight currencies runs" near "$(received $deep)" 14.3 2
 kill $deep
@@ -179,14 +182,14 @@ check "the thawed runs" test $(($(cpu_ns $plain) - after)) -gt 500000000
 done_ as alice lrenice $plain 0
 sleep 0.2
 kill -KILL $plain
-check "a frozen process is killed" within 1 is_gone $plain
+check "a frozen process is killed" within 4 is_gone $plain
 (as_exec alice burn >/dev/null) &
 plain=$!
 sleep 0.2
 lrenice $plain 0
 sleep 0.2
 kill $plain
-check "a frozen process is terminated" within 1 is_gone $plain
+check "a frozen process is terminated" within 4 is_gone $plain
 (as_exec alice burn >/dev/null) &
 plain=$!
 done_ lsetbase -u alice 0
@@ -307,9 +310,9 @@ mkdir -p /sys/fs/cgroup/system.slice/web.service/worker
 (as_exec bob sh -c 'while :; do :; done') &
 web=$!
 echo $web >/sys/fs/cgroup/system.slice/web.service/worker/cgroup.procs
-check "a program's processes share a reservation" within 3 in_currency prog.burn $second
+check "a program's processes share a reservation" within 60 in_currency prog.burn $second
 check "whoever's they are" in_currency prog.burn $first
-check "a unit has its reservation" within 10 in_currency unit.web.service $web
+check "a unit has its reservation" within 60 in_currency unit.web.service $web
 says '^held  *80%' tombola reserve
 check "the reservation is received" at_least "$(received prog.burn)" 14
 lsetbase -u alice 2000
@@ -325,7 +328,7 @@ tombola reload >answer 2>&1
 check "wrong rules are refused by reload" grep -q 'rules.toml:1:9: floor is a whole number' answer
 holds 1500 -u alice
 kill -HUP $daemon
-check "and by the daemon, which goes on" within 3 grep -q 'rules.toml:1:9: floor is a whole number' daemon.log
+check "and by the daemon, which goes on" within 60 grep -q 'rules.toml:1:9: floor is a whole number' daemon.log
 says '^held  *70%' tombola reserve
 cat >rules.toml <<-END
 	[[reserve]]
@@ -333,13 +336,13 @@ cat >rules.toml <<-END
 	share = "20%"
 END
 kill -HUP $daemon
-check "SIGHUP has them read" within 3 grep -q 'tombola applies' daemon.log
+check "SIGHUP has them read" within 60 grep -q 'tombola applies' daemon.log
 holds 1000 -u alice
-check "the unit's reservation has ended" within 3 sh -c "! tombola currency list | grep -q unit"
-check "and its process is bob's again" within 3 sh -c "tombola tree --active | grep -q 'sh  *$web'"
+check "the unit's reservation has ended" within 60 sh -c "! tombola currency list | grep -q unit"
+check "and its process is bob's again" within 60 sh -c "tombola tree --active | grep -q 'sh  *$web'"
 kill $first $second $web
-check "a reservation ends with the last process" within 4 sh -c "tombola reserve | grep -q '^held  *0%'"
-check "and the currency" within 2 sh -c "! tombola currency list | grep -q prog"
+check "a reservation ends with the last process" within 60 sh -c "tombola reserve | grep -q '^held  *0%'"
+check "and the currency" within 60 sh -c "! tombola currency list | grep -q prog"
 printf '[[reserve]]\nprogram = "burn"\nshare = "160%%"\n' >rules.toml
 done_ tombola reload
 burn >/dev/null &
