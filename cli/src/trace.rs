@@ -5,7 +5,7 @@ use serde::Serialize;
 use std::collections::HashMap;
 use std::io::{self, Write};
 use std::ops::ControlFlow;
-use tombola_kernel::abi::Draw;
+use tombola_kernel::abi::TracedRun;
 
 #[derive(Serialize)]
 struct Row<'a> {
@@ -63,8 +63,8 @@ impl Printer {
     }
 
     /// Breaks after the last row requested, or when the output's reader has exited.
-    pub fn print(&mut self, draw: &Draw, out: &mut impl Write) -> ControlFlow<()> {
-        if self.left == Some(0) || self.write(draw, out).is_err() {
+    pub fn print(&mut self, run: &TracedRun, out: &mut impl Write) -> ControlFlow<()> {
+        if self.left == Some(0) || self.write(run, out).is_err() {
             return ControlFlow::Break(());
         }
         self.left = self.left.map(|left| left - 1);
@@ -74,16 +74,16 @@ impl Printer {
         }
     }
 
-    fn write(&mut self, draw: &Draw, out: &mut impl Write) -> io::Result<()> {
+    fn write(&mut self, run: &TracedRun, out: &mut impl Write) -> io::Result<()> {
         if self.began_ns.is_none() && !self.json {
             Self::heading(out)?;
         }
-        let began_ns = *self.began_ns.get_or_insert(draw.at_ns);
+        let began_ns = *self.began_ns.get_or_insert(run.at_ns);
         let process = self
             .processes
-            .entry(draw.tgid)
-            .or_insert_with(|| names::process(draw.tgid));
-        let row = row(draw, self.users.user(draw.uid), process);
+            .entry(run.tgid)
+            .or_insert_with(|| names::process(run.tgid));
+        let row = row(run, self.users.user(run.uid), process);
         if self.json {
             serde_json::to_writer(&mut *out, &row)?;
             return writeln!(out);
@@ -91,7 +91,7 @@ impl Printer {
         writeln!(
             out,
             "{:>12.6} {:>3} {:>10} {:>16} {:>7} {:>9.3} {:>7} {:>7} {:>7.2} {:>7.1}  {}",
-            draw.at_ns.saturating_sub(began_ns) as f64 / 1e9,
+            run.at_ns.saturating_sub(began_ns) as f64 / 1e9,
             row.cpu,
             row.user,
             row.process,
@@ -106,23 +106,23 @@ impl Printer {
     }
 }
 
-fn row<'a>(draw: &Draw, user: &'a str, process: &'a str) -> Row<'a> {
+fn row<'a>(run: &TracedRun, user: &'a str, process: &'a str) -> Row<'a> {
     const PPM: f64 = 1e6;
     Row {
-        at_ns: draw.at_ns,
-        cpu: draw.cpu,
+        at_ns: run.at_ns,
+        cpu: run.cpu,
         user,
-        uid: draw.uid,
+        uid: run.uid,
         process,
-        pid: draw.tgid,
-        tid: draw.tid,
-        ran_ns: draw.ran_ns,
-        tickets: draw.tickets,
-        draw_tickets: draw.draw_tickets,
-        base_value: f64::from(draw.base_value_ppm) / PPM,
-        compensation: f64::from(draw.compensation_ppm) / PPM,
-        kept: draw.kept != 0,
-        preempted: draw.preempted != 0,
+        pid: run.tgid,
+        tid: run.tid,
+        ran_ns: run.ran_ns,
+        tickets: run.tickets,
+        draw_tickets: run.draw_tickets,
+        base_value: f64::from(run.base_value_ppm) / PPM,
+        compensation: f64::from(run.compensation_ppm) / PPM,
+        kept: run.kept != 0,
+        preempted: run.preempted != 0,
     }
 }
 
@@ -139,7 +139,7 @@ fn end(row: &Row) -> &'static str {
 mod tests {
     use super::*;
 
-    const DRAW: Draw = Draw {
+    const RUN: TracedRun = TracedRun {
         at_ns: 1_000_000_000,
         ran_ns: 1_500_000,
         cpu: 1,
@@ -157,7 +157,7 @@ mod tests {
     #[test]
     fn a_row_of_json_has_ratios_and_a_name() {
         let mut out = Vec::new();
-        let _ = Printer::new(true, None).print(&DRAW, &mut out);
+        let _ = Printer::new(true, None).print(&RUN, &mut out);
         let row: serde_json::Value = serde_json::from_slice(&out).unwrap();
         assert_eq!(row["user"], "root");
         assert_eq!(row["base_value"], 0.125);
@@ -169,9 +169,9 @@ mod tests {
     fn it_ends_with_the_last_row_requested() {
         let mut printer = Printer::new(false, Some(2));
         let mut out = Vec::new();
-        assert!(printer.print(&DRAW, &mut out).is_continue());
-        assert!(printer.print(&DRAW, &mut out).is_break());
-        assert!(printer.print(&DRAW, &mut out).is_break());
+        assert!(printer.print(&RUN, &mut out).is_continue());
+        assert!(printer.print(&RUN, &mut out).is_break());
+        assert!(printer.print(&RUN, &mut out).is_break());
         let heading_and_rows = out.iter().filter(|byte| **byte == b'\n').count();
         assert_eq!(heading_and_rows, 1 + 2);
     }

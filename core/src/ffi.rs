@@ -194,8 +194,8 @@ c_functions! {
     "tombola_set_tickets" set_tickets(q: &mut Queue, r: &Rules, i: u32, tickets: u32) -> u32;
     "tombola_move" move_to(q: &mut Queue, r: &Rules, i: u32, parent: u32) -> u32;
     "tombola_child_of" child_of(q: &mut Queue, parent: u32, i: u32) -> u32;
-    "tombola_born" born(q: &mut Queue, child: u32, forker: u32, run: &Run) -> u32;
-    "tombola_died" died(q: &mut Queue, r: &Rules, i: u32, heir: u32) -> u32;
+    "tombola_fork" fork(q: &mut Queue, child: u32, forker: u32, run: &Run) -> u32;
+    "tombola_charge_heir" charge_heir(q: &mut Queue, r: &Rules, i: u32, heir: u32) -> u32;
     "tombola_frozen" frozen(q: &mut Queue, i: u32) -> u32;
     "tombola_start_at" start_at(q: &mut Queue, currency: u32, vnow: u64);
     #[cfg(test)]

@@ -365,21 +365,21 @@ impl Economy {
     }
 
     /// A new, idle leaf starts at the projected pass of the running leaf that forked it.
-    pub fn born(&mut self, child: u32, forker: u32, run: &Run) {
+    pub fn fork(&mut self, child: u32, forker: u32, run: &Run) {
         self.check_leaf(child);
         self.check_leaf(forker);
         assert!(
             self.client(child).state == 0,
             "leaf {child} is a new child, but active"
         );
-        ffi::born(&mut self.queue, child, forker, run);
+        ffi::fork(&mut self.queue, child, forker, run);
     }
 
     /// A client that is about to be freed leaves what it still owes to `heir`, if that is in the same currency.
-    pub fn died(&mut self, i: u32, heir: u32) {
+    pub fn charge_heir(&mut self, i: u32, heir: u32) {
         self.check_below_base(i);
         self.check_leaf(heir);
-        ffi::died(&mut self.queue, &self.rules, i, heir);
+        ffi::charge_heir(&mut self.queue, &self.rules, i, heir);
     }
 
     /// Sets vnow of a currency without active clients, for tests that begin close to a wrap-around. Idle clients keep their

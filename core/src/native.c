@@ -119,9 +119,9 @@ u32 EXPORT(child_of)(struct tb_queue *q, u32 parent, u32 i)
 	return tb_child_of(q, parent, i);
 }
 
-u32 EXPORT(born)(struct tb_queue *q, u32 child, u32 forker, const struct tb_run *run)
+u32 EXPORT(fork)(struct tb_queue *q, u32 child, u32 forker, const struct tb_run *run)
 {
-	return tb_born(q, child, forker, run);
+	return tb_fork(q, child, forker, run);
 }
 
 u32 EXPORT(frozen)(struct tb_queue *q, u32 i)
@@ -129,9 +129,9 @@ u32 EXPORT(frozen)(struct tb_queue *q, u32 i)
 	return tb_frozen(q, i);
 }
 
-u32 EXPORT(died)(struct tb_queue *q, const struct tb_rules *r, u32 i, u32 heir)
+u32 EXPORT(charge_heir)(struct tb_queue *q, const struct tb_rules *r, u32 i, u32 heir)
 {
-	return tb_died(q, r, i, heir);
+	return tb_charge_heir(q, r, i, heir);
 }
 
 /* Not a rule: where a currency without active clients has its clock, so that tests may begin close to a wrap-around. */

@@ -322,7 +322,7 @@ impl Fuzzer {
         let ancestors = self.model.ancestors(parent);
         let refusal: Option<fn(&Error) -> bool> =
             if to.is_some_and(|to| self.model.currencies[&to].owner != owner) {
-                Some(|error| matches!(error, Error::OtherMoney { .. }))
+                Some(|error| matches!(error, Error::OfAnotherUser { .. }))
             } else if ancestors.contains(&i) {
                 Some(|error| matches!(error, Error::InsideItself { .. }))
             } else if ancestors.len() + self.model.height(i) > NESTED_MAX {

@@ -75,9 +75,9 @@ TB_INLINE u64 tb_bounded(u64 pass, u64 vnow, u64 behind, u64 ahead)
 }
 
 /*
- * The part of an exited client's service that is charged to its heir (economy.h, tb_died). Up to TB_YOUNG_NS it is all of the
- * service. Beyond that the client has mostly been charged itself: the part shrinks, and is nothing from twice TB_YOUNG_NS on. So
- * forking gains nothing, and a shell does not owe for an hour's compile.
+ * The part of an exited client's service that is charged to its heir (economy.h, tb_charge_heir). Up to TB_YOUNG_NS it is all of
+ * the service. Beyond that the client has mostly been charged itself: the part shrinks, and is nothing from twice TB_YOUNG_NS
+ * on. So forking gains nothing, and a shell does not owe for an hour's compile.
  */
 TB_INLINE u64 tb_returned_ns(u64 service_ns)
 {

@@ -47,7 +47,7 @@
  * Passing over. A currency may be next on a CPU although all of its clients that wait for that CPU are ahead of their due inside
  * it. Its other clients run already, or wait for the CPUs that they are bound to, and would miss what these use. So the pick
  * passes over the currency there, unless the client that would run instead is far ahead (tb_pick). A leaf that runs all the same
- * gives its CPU back when another client is picked (tb_is_out_of_turn).
+ * gives its CPU back when another client is picked (tb_holds_up).
  *
  * Bound CPUs. A leaf bound to some of the CPUs may be behind because other bound leaves share these. They share them by their
  * passes, so nothing is forgiven meanwhile (tb_held), and a leaf that joins them starts where they are (tb_entry).
@@ -64,9 +64,9 @@
  * the credit stays: a client must not lose by serving another user (tb_credit_ns).
  *
  * Forking. A child starts at its parent's pass, charged up to this moment. When a client exits, an heir in its currency is
- * charged for what it consumed since it began, moved or last forked (tb_died, tb_returned_ns). The host names the heir: the child
- * that was forked last, or else the parent. So a chain of forks, fork-and-wait, and a few children at a time all get what one
- * client gets.
+ * charged for what it consumed since it began, moved or last forked (tb_charge_heir, tb_returned_ns). The host names the heir:
+ * the child that was forked last, or else the parent. So a chain of forks, fork-and-wait, and a few children at a time all get
+ * what one client gets.
  *
  * Several CPUs. After a pick, the host charges at most a quantum in advance, and the settlement corrects it. Otherwise CPUs that
  * decide in the same tick would all pick from the same user, whose pass moves only when a run ends.
@@ -803,7 +803,7 @@ TB_INLINE u32 tb_frozen(struct tb_queue *q, u32 i)
  * Is a running, settled leaf ahead of its due in one of its currencies below `top`, while a client that is not ahead waits there
  * for another CPU?
  */
-TB_FN u32 tb_is_out_of_turn(struct tb_queue *q, u32 leaf, u32 top)
+TB_FN u32 tb_holds_up(struct tb_queue *q, u32 leaf, u32 top)
 {
 	u64 out_of_turn = 0;
 
@@ -833,7 +833,7 @@ TB_FN u32 tb_keeps(struct tb_queue *q, const struct tb_rules *r, u32 held, u32 b
 		return h->kind != TB_KIND_FROZEN;
 	if (tb_is_behind(q, held, (u32)both))
 		return !tb_before(tb_slack_limit(r, p, h), tb_settled(h));
-	if (tb_is_out_of_turn(q, held, (u32)both))
+	if (tb_holds_up(q, held, (u32)both))
 		return 0;
 	return !tb_better(tb_limit(r, p->vnow), b->pass, b->key, h->pass, h->key);
 }
@@ -1051,7 +1051,7 @@ TB_FN u32 tb_move(struct tb_queue *q, const struct tb_rules *r, u32 i, u32 paren
 }
 
 /* A new leaf starts at the projected pass of the running leaf that forked it. */
-TB_FN u32 tb_born(struct tb_queue *q, u32 child, u32 forker, const struct tb_run *run)
+TB_FN u32 tb_fork(struct tb_queue *q, u32 child, u32 forker, const struct tb_run *run)
 {
 	struct tb_client *c = tb_at(q, child);
 	u32 s = tb_child_of(q, c->parent, forker);
@@ -1068,7 +1068,7 @@ TB_FN u32 tb_born(struct tb_queue *q, u32 child, u32 forker, const struct tb_run
  * A client is about to be freed. What it consumed since it began, moved or last forked (tb_returned_ns) is charged to `heir`, or
  * to the one of the heir's currencies that is a client of the same currency; to none if there is no such one.
  */
-TB_FN u32 tb_died(struct tb_queue *q, const struct tb_rules *r, u32 i, u32 heir)
+TB_FN u32 tb_charge_heir(struct tb_queue *q, const struct tb_rules *r, u32 i, u32 heir)
 {
 	struct tb_client *c = tb_at(q, i), *h;
 	u64 vnow = tb_at(q, c->parent)->vnow, limit;

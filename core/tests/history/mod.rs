@@ -465,8 +465,8 @@ impl History {
             precharge_ns: r.precharge_ns,
             woke: 0,
         };
-        self.economy.born(child, r.leaf, &run);
-        self.model.born(child, r.leaf, &run);
+        self.economy.fork(child, r.leaf, &run);
+        self.model.fork(child, r.leaf, &run);
         let mask = if s.y & 1 == 0 {
             self.economy.client(r.leaf).mask
         } else {
@@ -486,8 +486,8 @@ impl History {
         self.withdraw(leaf);
         self.leave(leaf);
         let heir = one_of(&self.leaves, s.y).unwrap();
-        self.economy.died(leaf, heir);
-        self.model.died(leaf, heir);
+        self.economy.charge_heir(leaf, heir);
+        self.model.charge_heir(leaf, heir);
         self.leaves.retain(|&l| l != leaf);
         self.free(leaf);
     }

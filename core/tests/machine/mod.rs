@@ -551,7 +551,7 @@ impl Machine {
             precharge_ns: r.precharge_ns,
             woke: 0,
         };
-        self.economy.born(self.tasks[child].leaf, leaf, &run);
+        self.economy.fork(self.tasks[child].leaf, leaf, &run);
         self.tasks[child].cpu = cpu;
         self.wake(child, Waker::Runner);
     }
@@ -568,7 +568,7 @@ impl Machine {
             .filter(|&c| self.tasks[c].alive)
             .or(parent.filter(|&p| self.tasks[p].alive))
         {
-            self.economy.died(leaf, self.tasks[heir].leaf);
+            self.economy.charge_heir(leaf, self.tasks[heir].leaf);
         }
         self.economy.free(leaf);
         let Some(parent) = parent else { return };

@@ -862,7 +862,7 @@ impl Model {
             .find(|&k| self.at(k).parent == parent)
     }
 
-    pub fn born(&mut self, child: u32, forker: u32, run: &Run) {
+    pub fn fork(&mut self, child: u32, forker: u32, run: &Run) {
         let parent = self.at(child).parent;
         if let Some(s) = self.child_of(parent, forker) {
             let pass = self.projected(s, run);
@@ -871,7 +871,7 @@ impl Model {
         }
     }
 
-    pub fn died(&mut self, i: u32, heir: u32) {
+    pub fn charge_heir(&mut self, i: u32, heir: u32) {
         let Some(s) = self.child_of(self.at(i).parent, heir) else {
             return;
         };

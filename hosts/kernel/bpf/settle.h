@@ -54,7 +54,7 @@ static __always_inline u32 per_million(u64 part, u64 whole)
 /* Trace a run that ends. Without the lock: a record may mix two moments, the accounts do not. */
 static __noinline int trace_run(struct task_struct *p, struct task *t, struct tb_queue *q, u32 kept)
 {
-	struct tombola_draw *d;
+	struct tombola_traced_run *d;
 	u32 i = process_of(q, t->client);
 	struct tb_client *c = tb_at(q, i), *up;
 	u64 share = 1000000, all;

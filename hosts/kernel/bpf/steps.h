@@ -328,14 +328,14 @@ __noinline int step_leave(u32 queue, u32 leaf)
 }
 
 /* What an exiting client used since it began, moved or forked is charged to `heir`, in the same currency (tb_returned_ns). */
-__noinline int step_died(u32 queue, u32 client, u32 heir)
+__noinline int step_charge_heir(u32 queue, u32 client, u32 heir)
 {
 	struct run_queue *rq = queue_of(queue);
 
 	if (!rq)
 		return 0;
 	bpf_spin_lock(&rq->lock);
-	tb_died(&rq->economy, RULES, client, heir);
+	tb_charge_heir(&rq->economy, RULES, client, heir);
 	tb_at(&rq->economy, client)->young_ns = 0;
 	bpf_spin_unlock(&rq->lock);
 	return 0;

@@ -102,7 +102,7 @@ __noinline u32 step_new_thread(u32 forker, u32 process, u64 numbers, u64 ran_ns)
 			state->limit = forking->limit;
 			state->frozen = forking->frozen;
 		}
-		tb_born(&rq->economy, leaf, forker, &run);
+		tb_fork(&rq->economy, leaf, forker, &run);
 		forking->child = leaf;
 		forking->child_tid = (u32)numbers;
 	}
@@ -293,7 +293,7 @@ static __always_inline void charge_heir(struct task *t, u32 parent)
 	    tb_at(&rq->economy, state->child)->kind == TB_KIND_THREAD)
 		parent = state->child;
 	if (parent)
-		step_died(t->queue, process, parent);
+		step_charge_heir(t->queue, process, parent);
 }
 
 /* The thread has exited: free its client, and its process's with the last thread. */

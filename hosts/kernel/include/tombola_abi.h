@@ -140,7 +140,7 @@ enum tombola_counter {
 struct tombola_node {
 	__u32 index;   /* its slot, which is reused after it was removed */
 	__u32 parent;  /* the slot of the currency that it is a client of; 0 for base and the frozen root */
-	__u32 kind;    /* 1 base, 2 best-effort, 3 user, 4 process, 5 thread, 6 currency, 7 reservation, 8 the frozen root */
+	__u32 kind;    /* 1 base, 2 best-effort, 3 user, 4 process, 5 thread, 6 currency, 7 reservation, 8 frozen; 0 removed */
 	__u32 id;      /* uid of a user and of a currency's owner, tgid of a process, tid of a thread */
 	__u32 tickets; /* in the parent's currency */
 	__u32 active;  /* 1 if runnable, or a currency with a runnable thread */
@@ -164,7 +164,7 @@ struct tombola_tree {
 };
 
 /* One record of the trace, as the ring buffer holds it (root only). */
-struct tombola_draw {
+struct tombola_traced_run {
 	__u64 at_ns;               /* when the run ended, the kernel's monotonic clock */
 	__u64 ran_ns;              /* CPU time it used */
 	__u32 cpu;

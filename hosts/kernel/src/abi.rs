@@ -110,6 +110,7 @@ pub const UNTRACED: &str = "untraced";
 
 /// Values of [`Node::kind`].
 pub mod kind {
+    pub const REMOVED: u32 = 0;
     pub const BASE: u32 = 1;
     pub const BEST_EFFORT: u32 = 2;
     pub const USER: u32 = 3;
@@ -165,7 +166,7 @@ pub struct Tree {
 /// One record of the trace.
 #[derive(Clone, Copy, Debug, Default)]
 #[repr(C)]
-pub struct Draw {
+pub struct TracedRun {
     pub at_ns: u64,
     pub ran_ns: u64,
     pub cpu: u32,

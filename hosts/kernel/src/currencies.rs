@@ -242,7 +242,7 @@ impl Client {
                 min: 1,
                 max: all.machine,
             },
-            Errno::ENOSPC => Error::NoPlace,
+            Errno::ENOSPC => Error::NoSlot,
             other => failed(other),
         }
     }
@@ -293,12 +293,12 @@ fn about_currency(errno: Errno, owner: u32, name: &str) -> Error {
     let name = name.to_owned();
     match errno {
         Errno::ENOENT | Errno::ESRCH => Error::NoCurrency { name },
-        Errno::EPERM => Error::NotYourMoney {
+        Errno::EPERM => Error::NotYourCurrency {
             user: user_name(owner),
             caller: caller(),
         },
         Errno::EINVAL => no_name(&name),
-        Errno::EAGAIN => Error::Restless,
+        Errno::EAGAIN => Error::CurrenciesChanging,
         other => failed(other),
     }
 }
@@ -322,10 +322,10 @@ fn between(errno: Errno, owner: u32, name: &str, inside: Option<&Currency>) -> E
     );
     match errno {
         Errno::EEXIST => Error::CurrencyExists { name },
-        Errno::EXDEV => Error::OtherMoney { name, inside },
+        Errno::EXDEV => Error::OfAnotherUser { name, inside },
         Errno::ELOOP => Error::InsideItself { name, inside },
         Errno::E2BIG => Error::TooDeep { name },
-        Errno::ENOSPC => Error::NoRoom { name },
+        Errno::ENOSPC => Error::NoCurrencySlot { name },
         other => about_currency(other, owner, &name),
     }
 }

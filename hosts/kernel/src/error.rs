@@ -134,14 +134,14 @@ pub enum Error {
          cause: only its owner, or a program with CAP_SYS_NICE, may see and change a currency\n  \
          next:  make one of your own, or repeat it as root"
     )]
-    NotYourMoney { user: String, caller: String },
+    NotYourCurrency { user: String, caller: String },
 
     #[error(
         "currency {name} cannot be in {inside}: they are different users'\n  \
          cause: a currency contains currencies of one user only, also if root moves them\n  \
          next:  choose a currency of the same user"
     )]
-    OtherMoney { name: String, inside: String },
+    OfAnotherUser { name: String, inside: String },
 
     #[error(
         "currency {name} cannot be in {inside}: it would be inside itself\n  \
@@ -162,14 +162,14 @@ pub enum Error {
          cause: a user has at most {CURRENCIES_MAX}, and at most as many slots as are free\n  \
          next:  retire some: tombola currency list, tombola currency retire NAME"
     )]
-    NoRoom { name: String },
+    NoCurrencySlot { name: String },
 
     #[error(
         "the currencies changed all the while\n  \
          cause: other programs make, move and retire currencies, or fork without end in this one\n  \
          next:  repeat it when they have stopped"
     )]
-    Restless,
+    CurrenciesChanging,
 
     #[error(
         "{} cannot be reserved for {who}: {} is left\n  \
@@ -220,7 +220,7 @@ pub enum Error {
          cause: there are more of them than the scheduler has room for\n  \
          next:  end processes; tombola status --all shows which user has so many"
     )]
-    NoPlace,
+    NoSlot,
 
     #[error(
         "not permitted: {what} needs root, and you are {caller}\n  \
@@ -246,7 +246,7 @@ pub enum Error {
          cause: the process is stopped, or the machine is too busy to let it end\n  \
          next:  kill -CONT {pid}; kill -KILL {pid} ends it at once, and the kernel schedules as before"
     )]
-    StillThere { pid: u32, seconds: u64 },
+    NotEnded { pid: u32, seconds: u64 },
 
     #[error(
         "another scheduler is loaded: {name}\n  \

@@ -3,7 +3,7 @@
 //! The scheduler records only while the reader's switch, in a map of its own, is on. If the reader is killed, the switch
 //! stays on, and each run costs a failed reservation in the full ring buffer, until the next reader ends.
 
-use crate::abi::{self, Draw};
+use crate::abi::{self, TracedRun};
 use crate::calls::Client;
 use crate::error::{Error, Result};
 use crate::names::user_name;
@@ -23,7 +23,7 @@ const LOOK_EVERY: Duration = Duration::from_millis(50);
 /// Returns how many runs were not recorded because the ring buffer was full. Fails without root, if another reader follows
 /// the draws, and when the scheduler ends.
 pub fn follow(
-    mut each: impl FnMut(&Draw) -> ControlFlow<()>,
+    mut each: impl FnMut(&TracedRun) -> ControlFlow<()>,
     mut stop: impl FnMut() -> bool,
 ) -> Result<u64> {
     sched_ext::state()?;
@@ -44,7 +44,7 @@ pub fn follow(
     let ended = Cell::new(false);
     let mut ring = RingBufferBuilder::new();
     ring.add(&draws, |record| {
-        if !ended.get() && draw_from(record).is_some_and(|draw| each(&draw).is_break()) {
+        if !ended.get() && run_from(record).is_some_and(|run| each(&run).is_break()) {
             ended.set(true);
         }
         0
@@ -104,12 +104,12 @@ impl Drop for Switch {
     }
 }
 
-fn draw_from(record: &[u8]) -> Option<Draw> {
-    if record.len() < size_of::<Draw>() {
+fn run_from(record: &[u8]) -> Option<TracedRun> {
+    if record.len() < size_of::<TracedRun>() {
         return None;
     }
-    // SAFETY: the record is long enough, and every bit pattern is a Draw.
-    Some(unsafe { record.as_ptr().cast::<Draw>().read_unaligned() })
+    // SAFETY: the record is long enough, and every bit pattern is a TracedRun.
+    Some(unsafe { record.as_ptr().cast::<TracedRun>().read_unaligned() })
 }
 
 fn open(pin: &str) -> Result<MapHandle> {

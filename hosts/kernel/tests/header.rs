@@ -4,7 +4,7 @@ use std::fmt::Write;
 use std::mem::offset_of;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
-use tombola_kernel::abi::{self, Call, Draw, Node, Op, Tree, info, kind, reserved};
+use tombola_kernel::abi::{self, Call, Node, Op, TracedRun, Tree, info, kind, reserved};
 
 const FLAGS: [&str; 5] = ["-std=c11", "-Wall", "-Wextra", "-Wconversion", "-Werror"];
 
@@ -134,7 +134,7 @@ fn layouts() -> Vec<(&'static str, usize)> {
         layout!(tombola_tree, Tree: from count node),
         layout!(tombola_node, Node: index parent kind id tickets active clients tgid uid limit used_ns wins weight
             number name),
-        layout!(tombola_draw, Draw: at_ns ran_ns cpu tid tgid uid tickets draw_tickets base_value_ppm compensation_ppm
+        layout!(tombola_traced_run, TracedRun: at_ns ran_ns cpu tid tgid uid tickets draw_tickets base_value_ppm compensation_ppm
             kept preempted),
     ]
     .concat()

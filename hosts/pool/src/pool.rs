@@ -543,9 +543,9 @@ fn work<T: Clone + Send + 'static>(shared: &Shared<T>) {
         let is_done = !matches!(outcome, Outcome::Exhausted);
         let mut ended = Ended::nothing();
         match state.queue.settle(&chunk, used_ns, is_done) {
-            Settled::Going => continue,
+            Settled::Unfinished => continue,
             Settled::Ended(waiters) => state.take_off(chunk.job, &waiters, &mut ended),
-            Settled::Gone => {}
+            Settled::EndedBefore => {}
         }
         let is_over = state.is_over();
         drop(state);

@@ -50,7 +50,7 @@ pub enum Refused {
         "{} clients and currencies exist, and there is no room for more; try again when a job has ended",
         limits::CLIENTS - 4
     )]
-    NoPlace,
+    NoSlot,
     #[error("no currency of this queue: it was retired, or belongs to another queue")]
     NoSuchCurrency,
     #[error(
@@ -91,11 +91,11 @@ pub struct Chunk {
 /// The state of a chunk's job after the chunk.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Settled {
-    Going,
+    Unfinished,
     /// It ended with this chunk. These clients waited for it.
     Ended(Vec<WaiterId>),
     /// It had ended before.
-    Gone,
+    EndedBefore,
 }
 
 struct Job {
@@ -190,7 +190,7 @@ impl RunQueue {
             return Err(Refused::TooDeep);
         }
         let node = self.economy.new_client(Kind::Currency, parent, tickets);
-        let node = node.ok_or(Refused::NoPlace)?;
+        let node = node.ok_or(Refused::NoSlot)?;
         self.count(inside, 1);
         let clients = 0;
         let made = self.currencies.insert(CurrencyNode {
@@ -281,7 +281,7 @@ impl RunQueue {
         }
         let node = self.node(currency)?;
         let leaf = self.economy.new_client(Kind::Thread, node, tickets);
-        let leaf = leaf.ok_or(Refused::NoPlace)?;
+        let leaf = leaf.ok_or(Refused::NoSlot)?;
         self.count(currency, 1);
         let id = self.waiters.insert(Waiter {
             job: Some(job),
@@ -370,7 +370,7 @@ impl RunQueue {
         self.waiters[chunk.waiter].out -= 1;
         self.forget(chunk.waiter);
         let Some(job) = self.jobs.get_mut(chunk.job) else {
-            return Settled::Gone;
+            return Settled::EndedBefore;
         };
         job.out -= 1;
         if is_done || (job.left() == 0 && job.out == 0) {
@@ -379,7 +379,7 @@ impl RunQueue {
         if self.width == Width::One && job.left() > 0 {
             self.enqueue(chunk.job);
         }
-        Settled::Going
+        Settled::Unfinished
     }
 
     /// A client leaves its job. The job ends with its last client: then true.

@@ -135,7 +135,10 @@ fn a_job_ends_with_its_last_client() {
         assert!(queue.leave(waiter));
         assert!(!queue.contains(job));
         assert_eq!(queue.pick(), None);
-        assert_eq!(queue.settle(&chunk, QUANTUM_NS, false), Settled::Gone);
+        assert_eq!(
+            queue.settle(&chunk, QUANTUM_NS, false),
+            Settled::EndedBefore
+        );
     }
 }
 
@@ -335,7 +338,7 @@ fn a_client_that_leaves_during_a_chunk_pays_for_all_of_it() {
             assert_eq!(queue.retire(hasty), Err(Refused::InUse), "not paid yet");
             leaves = queue.submit(&in_currency(hasty)).unwrap();
             let settled = queue.settle(&chunk, LONG * QUANTUM_NS, false);
-            assert_eq!(settled, Settled::Gone);
+            assert_eq!(settled, Settled::EndedBefore);
             hasty_chunks += LONG;
         } else {
             queue.settle(&chunk, QUANTUM_NS, false);
@@ -453,7 +456,7 @@ fn the_number_of_clients_is_limited() {
             Err(refused) => break refused,
         }
     };
-    assert_eq!(refused, Refused::NoPlace);
+    assert_eq!(refused, Refused::NoSlot);
     let words = refused.to_string();
     assert!(words.starts_with(&waiters.len().to_string()), "{words}");
     assert_eq!(queue.len(), waiters.len());
@@ -478,7 +481,10 @@ fn nothing_is_left_of_clients_that_have_left() {
                 .collect();
             let chunk = queue.pick().unwrap();
             assert!(ids.iter().all(|(_, waiter)| queue.leave(*waiter)));
-            assert_eq!(queue.settle(&chunk, QUANTUM_NS, false), Settled::Gone);
+            assert_eq!(
+                queue.settle(&chunk, QUANTUM_NS, false),
+                Settled::EndedBefore
+            );
             assert!(queue.is_empty());
         }
     }

@@ -18,10 +18,10 @@ use std::process::Command;
 use std::sync::Arc;
 
 /// Users with names, for scenarios that are to be easy to read; uids from 1000.
-pub const PEOPLE: [&str; 4] = ["alice", "bob", "carol", "dave"];
+pub const NAMED_USERS: [&str; 4] = ["alice", "bob", "carol", "dave"];
 /// Numbered users u1, u2, … for crowds; u1's uid is 2001.
 pub const NUMBERED_USERS: u32 = 120;
-const PEOPLE_UID_FIRST: u32 = 1000;
+const NAMED_UID_FIRST: u32 = 1000;
 const NUMBERED_UID_BASE: u32 = 2000;
 
 /// Programs of the host's util-linux that busybox lacks, or has with fewer options.
@@ -266,9 +266,9 @@ pub fn tombola_image() -> Result<Image> {
 
 /// Every test user but root, with its uid; each has a group of its own.
 pub fn users() -> impl Iterator<Item = (String, u32)> {
-    let named = PEOPLE
+    let named = NAMED_USERS
         .iter()
-        .zip(PEOPLE_UID_FIRST..)
+        .zip(NAMED_UID_FIRST..)
         .map(|(name, uid)| (name.to_string(), uid));
     let numbered = (1..=NUMBERED_USERS).map(|n| (format!("u{n}"), NUMBERED_UID_BASE + n));
     named.chain(numbered)
@@ -383,6 +383,6 @@ mod tests {
     #[test]
     fn users_have_distinct_ids() {
         let ids: std::collections::BTreeSet<_> = users().map(|(_, uid)| uid).collect();
-        assert_eq!(ids.len(), PEOPLE.len() + NUMBERED_USERS as usize);
+        assert_eq!(ids.len(), NAMED_USERS.len() + NUMBERED_USERS as usize);
     }
 }

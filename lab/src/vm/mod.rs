@@ -28,5 +28,5 @@ mod log;
 mod machine;
 mod qemu;
 
-pub use image::{Image, NUMBERED_USERS, PEOPLE, find_program, tombola_image, users};
+pub use image::{Image, NAMED_USERS, NUMBERED_USERS, find_program, tombola_image, users};
 pub use machine::{Kernel, Machine, Mode, Outcome, Progress};

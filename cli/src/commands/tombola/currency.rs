@@ -206,7 +206,7 @@ fn list(client: &Client, args: &List) -> Result<()> {
 // The kernel's tree lacks currencies that the caller may not see. A call about one currency tells a refusal from an empty list.
 fn may_see(client: &Client, uid: u32) -> Result<()> {
     match client.currency(uid, ".") {
-        Err(error @ Error::NotYourMoney { .. }) => Err(error),
+        Err(error @ Error::NotYourCurrency { .. }) => Err(error),
         _ => Ok(()),
     }
 }

@@ -181,7 +181,7 @@ fn wait_for_end(pid: u32) -> Result<()> {
     let began = Instant::now();
     while daemon_pid() == Some(pid) || sched_ext::state()?.is_tombola() {
         if began.elapsed() > STOP_WITHIN {
-            return Err(Error::StillThere {
+            return Err(Error::NotEnded {
                 pid,
                 seconds: STOP_WITHIN.as_secs(),
             });
