@@ -49,13 +49,16 @@ static __always_inline s64 limit_by(u64 value, bool owner, u32 most)
 	return limit == TOMBOLA_NO_LIMIT || limit <= most ? (s64)limit : -ERANGE;
 }
 
-/* Set a client's tickets, the lower half of the value: 0 moves it to the frozen root, any others move it home. */
-static __always_inline s64 fund(u64 number, u64 value, bool owner, u32 most)
+/*
+ * Set a client's tickets, the lower half of the value: 0 moves it to the frozen root, any others move it home. For `user` see
+ * by_caller.
+ */
+static __always_inline s64 fund(u64 number, u64 value, u32 user, bool owner, u32 most)
 {
 	s64 ret = limit_by(value, owner, most);
 
 	if (ret >= 0)
-		ret = step_fund(number, (u32)value, (u32)ret, by_caller());
+		ret = step_fund(number, (u32)value, (u32)ret, by_caller(user));
 	return ret ? ret : move_running(number, BY_TICKETS, AT_ONCE);
 }
 
@@ -81,7 +84,7 @@ static __always_inline s64 call_base_tickets(struct tombola_call *call, struct r
 	user = user_of(uid);
 	if (!user)
 		return -ENOSPC;
-	ret = fund(user, call->value, !uid, TOMBOLA_BASE_TICKETS_MAX);
+	ret = fund(user, call->value, TB_NONE, !uid, TOMBOLA_BASE_TICKETS_MAX);
 	/* The user had no clients left, and was just being removed. */
 	if (ret == -ESRCH)
 		return -EAGAIN;
@@ -166,17 +169,18 @@ static __always_inline s64 call_reserve(struct tombola_call *call, struct tb_que
 	return ret;
 }
 
-static __always_inline s64 move_process(struct tombola_call *call, struct tb_queue *q, u32 client, u64 number)
+static __always_inline s64 move_process(struct tombola_call *call, struct tb_queue *q, u64 number, u64 how)
 {
-	u64 to = destination(q, call->currency, client);
+	u64 to = destination(q, call->currency, (u32)number);
 
-	return to ? move_running(number, to, by_caller()) : -ENOENT;
+	return to ? move_running(number, to, how) : -ENOENT;
 }
 
 static __always_inline s64 call_process(struct tombola_call *call, struct run_queue *rq, struct task_struct *p)
 {
 	u32 client = process_by(task_find(p), &rq->economy, (u32)p->tgid);
 	u64 number = number_of(client);
+	u32 user = state_of(client)->user; /* before may_control */
 
 	/* Look again: the number is the client's only if the process still had the client when it was read. */
 	if (!client || process_by(task_find(p), &rq->economy, (u32)p->tgid) != client)
@@ -191,8 +195,8 @@ static __always_inline s64 call_process(struct tombola_call *call, struct run_qu
 	if (!may_control(p))
 		return -EPERM;
 	if (call->op == TOMBOLA_MOVE_PROCESS)
-		return move_process(call, &rq->economy, client, number);
-	return fund(number, call->value, p->real_cred->uid.val == caller_uid(), TOMBOLA_TICKETS_MAX);
+		return move_process(call, &rq->economy, number, by_caller(user));
+	return fund(number, call->value, user, p->real_cred->uid.val == caller_uid(), TOMBOLA_TICKETS_MAX);
 }
 
 /* Letters, digits, '_', '.' and '-', but '-' not first; padded with NULs, at least one. */
@@ -255,7 +259,7 @@ static __always_inline s64 retire_currency(struct tb_queue *q, u32 client, u64 n
 
 	if (ret)
 		return ret;
-	ret = reparent_children(TB_FROZEN, number, by_caller());
+	ret = reparent_children(TB_FROZEN, number, by_caller(TB_NONE));
 	if (frozen)
 		kick_idle(); /* its former clients may be thawed now */
 	__builtin_memcpy(key.name, state_of(client)->name, TOMBOLA_NAME);
@@ -283,7 +287,7 @@ static __always_inline s64 move_currency(struct tombola_call *call, struct tb_qu
 		return -ELOOP;
 	if (look_nested(to) + look_for_height(TB_FROZEN, client) > TB_NESTED_MAX)
 		return -E2BIG;
-	return move_running(call->currency, number, seen | by_caller());
+	return move_running(call->currency, number, seen | by_caller(TB_NONE));
 }
 
 static __always_inline s64 find_currency(struct tombola_call *call, struct tb_queue *q, const struct currency_name *key)
@@ -322,7 +326,7 @@ static __always_inline s64 call_currency(struct tombola_call *call, struct run_q
 	case TOMBOLA_FUND_CURRENCY:
 		if ((u32)call->value > TOMBOLA_TICKETS_MAX)
 			return -ERANGE;
-		return fund(call->currency, call->value, state_of(client)->id == caller_uid(), TOMBOLA_TICKETS_MAX);
+		return fund(call->currency, call->value, TB_NONE, state_of(client)->id == caller_uid(), TOMBOLA_TICKETS_MAX);
 	case TOMBOLA_MOVE_CURRENCY:
 		return move_currency(call, q, client);
 	case TOMBOLA_RESERVE:

@@ -121,6 +121,13 @@ enum {
 #define AT_ONCE (1ull << 32)
 /* The owner asks for it, not an administrator. */
 #define BY_OWNER (1ull << 33)
+/* From here on: the user whom a process had when its owner was checked, for it may have another since; else TB_NONE. */
+#define OWNER_SHIFT 48
+
+static __always_inline bool has_other_owner(u32 client, u64 how)
+{
+	return how >> OWNER_SHIFT && how >> OWNER_SHIFT != state_of(client)->user;
+}
 
 /*
  * A client's home. If that is closed: the currency around it, or for a process in another user's currency its own user's, since
@@ -208,8 +215,8 @@ static __always_inline void leave_home(struct tb_queue *q, u32 client)
 /*
  * Move a leaf, a process or a currency to the currency `to`; if that is a process that was made for a leaf, it replaces the leaf
  * first. -ESRCH: the client was removed. -ENOENT: `to` was removed, or is closed. -EPERM: the owner may not. -EAGAIN: it is a
- * currency, and any was made or moved since `structure` was read; or it is a leaf that has just become one of several. What
- * running threads were charged in advance moves with them (tb_move).
+ * currency, and any was made or moved since `structure` was read; or it is a leaf that has just become one of several; or it has
+ * another owner. What running threads were charged in advance moves with them (tb_move).
  */
 __noinline int step_move(u64 number, u64 to, u64 how)
 {
@@ -225,7 +232,7 @@ __noinline int step_move(u64 number, u64 to, u64 how)
 		may = may_come(&rq->economy, client, rq->into, how);
 	}
 	/* It was its process's only thread when it was looked up, and is one of several now. */
-	if (tb_at(&rq->economy, tb_at(&rq->economy, client)->parent)->kind == TB_KIND_PROCESS)
+	if (tb_at(&rq->economy, tb_at(&rq->economy, client)->parent)->kind == TB_KIND_PROCESS || has_other_owner(client, how))
 		may = -EAGAIN;
 	from = tb_at(&rq->economy, client)->parent;
 	if (may == 1 && from != rq->into) {
@@ -266,6 +273,8 @@ __noinline int step_fund(u64 number, u32 tickets, u32 limit, u64 how)
 		ret = how & BY_OWNER && tickets > most(&rq->economy, client) ? -EPERM : 0;
 	if (how & BY_OWNER && tb_at(&rq->economy, tb_at(&rq->economy, client)->parent)->kind == TB_KIND_PROCESS)
 		ret = -EAGAIN; /* as in step_move */
+	if (has_other_owner(client, how))
+		ret = -EAGAIN;
 	if (!ret) {
 		if (limit != SAME_LIMIT)
 			state_of(client)->limit = (u16)limit;

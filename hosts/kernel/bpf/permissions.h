@@ -36,9 +36,10 @@ static __always_inline bool may_control(struct task_struct *p)
 	       may_nice();
 }
 
-static __always_inline u64 by_caller(void)
+/* How a step is to be taken that the caller asks for, on a process of `user` (TB_NONE: on a currency or a user). */
+static __always_inline u64 by_caller(u32 user)
 {
-	return may_nice() ? 0 : BY_OWNER;
+	return may_nice() ? 0 : BY_OWNER | (u64)user << OWNER_SHIFT;
 }
 
 /* May the caller see a client? Only the owner and administrators may see what is in a currency. */

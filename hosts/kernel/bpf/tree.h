@@ -41,6 +41,15 @@ static __always_inline void describe(struct tombola_node *node, struct tb_queue 
 		((u64 *)node->name)[k] = ((u64 *)state->name)[k] & (0 - (u64)(c->kind == TB_KIND_CURRENCY));
 }
 
+/* Another client, which the caller may not see, may have taken the slot while it was read. Then none of it is shown. */
+static __always_inline void hide_other(struct tombola_node *node, struct tb_queue *q, u32 i)
+{
+	u64 shown = 0 - (u64)(number_of(i) == node->number && is_visible(q, i));
+
+	for (u32 k = 0; k < sizeof(*node) / sizeof(u64); k++)
+		((u64 *)node)[k] &= shown;
+}
+
 /*
  * Nodes from tree->from on, as many as fit, or fewer. Without the lock: each field is whole, but fields may be of different
  * moments. The loop is unrolled because kernels before 7 let a program write to its context at constant offsets only.
@@ -61,6 +70,7 @@ int tombola_tree(struct tombola_tree *tree)
 	for (u32 k = 0; k < TOMBOLA_TREE_NODES; k++) {
 		if (i) {
 			describe(&tree->node[k], &rq->economy, i);
+			hide_other(&tree->node[k], &rq->economy, i);
 			n = k + 1;
 			i = used_from(&rq->economy, i + 1, end);
 		}

@@ -189,7 +189,8 @@ impl Client {
                 Err(Errno::ENODEV) => return Err(sched_ext::not_running()),
                 Err(errno) => return Err(Error::CallFailed { errno }),
             }
-            nodes.extend_from_slice(&part.node[..abi::TREE_NODES.min(part.count as usize)]);
+            let found = &part.node[..abi::TREE_NODES.min(part.count as usize)];
+            nodes.extend(found.iter().filter(|node| node.kind != abi::kind::REMOVED));
             if part.from == 0 {
                 return Ok(nodes);
             }
@@ -208,7 +209,7 @@ impl Client {
     fn of_user(&self, op: Op, uid: u32, value: u64) -> Result<[u64; 8]> {
         let tickets = value as u32; // the lower half of the value
         self.call(op, uid, value).map_err(|errno| match errno {
-            Errno::ENOSPC => Error::NoPlace,
+            Errno::ENOSPC => Error::NoSlot,
             Errno::ERANGE if tickets == 0 => Error::NotFrozen { who: "root" },
             Errno::EPERM => Error::BaseTickets {
                 tickets,

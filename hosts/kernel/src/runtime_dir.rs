@@ -1,7 +1,8 @@
 //! /run/tombola: which process holds the scheduler, and where its programs are pinned.
 //!
 //! ```text
-//!   /run/tombola/pid           the daemon's process id; locked (flock) as long as it lives
+//!   /run/tombola/pid           the daemon's process id
+//!   /run/tombola/lock          for root: locked (flock) as long as the daemon lives
 //!   /run/tombola/trace.lock    locked by the reader of the draws
 //!   /run/tombola/bpf           a bpffs of our own: systemd mounts the usual one for root only
 //!   /run/tombola/bpf/call      for all users
@@ -14,16 +15,19 @@
 
 use crate::abi::{PIN_DIR, RUN_DIR};
 use crate::error::{Error, Result};
+use crate::sched_ext;
 use nix::errno::Errno;
 use nix::fcntl::{Flock, FlockArg};
 use nix::mount::{MntFlags, MsFlags, mount, umount2};
 use nix::sys::statfs::{BPF_FS_MAGIC, statfs};
 use std::fs::{self, File, OpenOptions, Permissions};
-use std::io::{self, Write};
+use std::io;
 use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
 use std::path::PathBuf;
 
 const PID_FILE: &str = "/run/tombola/pid";
+// Not the same file: whoever may read a file may lock it, and would keep the next daemon from starting.
+const LOCK: &str = "/run/tombola/lock";
 const TRACE_LOCK: &str = "/run/tombola/trace.lock";
 pub(crate) const PIN_TRACE_DIR: &str = "/run/tombola/bpf/trace";
 pub(crate) const PIN_DRAWS: &str = "/run/tombola/bpf/trace/draws";
@@ -32,25 +36,23 @@ pub(crate) const PIN_SWITCH: &str = "/run/tombola/bpf/trace/switch";
 /// The daemon's lock on /run/tombola, released when dropped.
 pub(crate) struct RuntimeDir {
     // Held for its lock.
-    _pid_file: Flock<File>,
+    _lock: Flock<File>,
 }
 
 impl RuntimeDir {
     pub fn claim() -> Result<Self> {
         make_dir(RUN_DIR, 0o755)?;
-        let mut pid_file = lock(PID_FILE, 0o644).map_err(|errno| match errno {
+        let lock = lock(LOCK).map_err(|errno| match errno {
             Errno::EWOULDBLOCK => Error::AlreadyRunning {
                 pid: written_pid().unwrap_or(0),
             },
-            errno => file_error("lock", PID_FILE, errno),
+            errno => file_error("lock", LOCK, errno),
         })?;
-        write_pid(&mut pid_file).map_err(|error| io_error("write", PID_FILE, &error))?;
+        write_pid().map_err(|error| io_error("write", PID_FILE, &error))?;
         mount_bpffs()?;
         remove_pins();
         make_dir(PIN_TRACE_DIR, 0o700)?;
-        Ok(Self {
-            _pid_file: pid_file,
-        })
+        Ok(Self { _lock: lock })
     }
 
     /// Lets all users open a pin. The BPF program checks the caller's credentials at each call.
@@ -68,21 +70,29 @@ impl Drop for RuntimeDir {
         let _ = fs::remove_dir(PIN_DIR);
         let _ = fs::remove_file(TRACE_LOCK);
         let _ = fs::remove_file(PID_FILE);
+        let _ = fs::remove_file(LOCK);
     }
 }
 
-/// The process that holds the scheduler, if there is one.
+/// The process that holds the scheduler, if there is one. Who may not open the lock asks the kernel whether Tombola schedules: if
+/// the daemon was killed, the number that it has left may be another process's.
 pub fn daemon_pid() -> Option<u32> {
-    let file = File::open(PID_FILE).ok()?;
-    match Flock::lock(file, FlockArg::LockSharedNonblock) {
-        Err((_, Errno::EWOULDBLOCK)) => written_pid(),
-        _ => None,
-    }
+    let is_there = match File::open(LOCK) {
+        Ok(file) => matches!(
+            Flock::lock(file, FlockArg::LockSharedNonblock),
+            Err((_, Errno::EWOULDBLOCK))
+        ),
+        Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {
+            sched_ext::state().is_ok_and(|state| state.is_tombola())
+        }
+        Err(_) => false,
+    };
+    is_there.then(written_pid).flatten()
 }
 
 /// The exclusive right to read the draws, until dropped.
 pub(crate) fn lock_trace() -> Result<impl Drop> {
-    lock(TRACE_LOCK, 0o600).map_err(|errno| match errno {
+    lock(TRACE_LOCK).map_err(|errno| match errno {
         Errno::EWOULDBLOCK => Error::AlreadyTracing {
             tracer: "another tombola trace",
         },
@@ -90,22 +100,21 @@ pub(crate) fn lock_trace() -> Result<impl Drop> {
     })
 }
 
-fn lock(path: &str, mode: u32) -> nix::Result<Flock<File>> {
+fn lock(path: &str) -> nix::Result<Flock<File>> {
     let file = OpenOptions::new()
         .read(true)
         .write(true)
         .create(true)
         .truncate(false)
-        .mode(mode)
+        .mode(0o600)
         .open(path)
         .map_err(|error| errno_of(&error))?;
     Flock::lock(file, FlockArg::LockExclusiveNonblock).map_err(|(_, errno)| errno)
 }
 
-fn write_pid(file: &mut File) -> io::Result<()> {
-    file.set_permissions(Permissions::from_mode(0o644))?; // despite the umask
-    file.set_len(0)?;
-    writeln!(file, "{}", std::process::id())
+fn write_pid() -> io::Result<()> {
+    fs::write(PID_FILE, format!("{}\n", std::process::id()))?;
+    fs::set_permissions(PID_FILE, Permissions::from_mode(0o644)) // despite the umask
 }
 
 fn written_pid() -> Option<u32> {
