@@ -275,6 +275,7 @@ fn users_on_one_cpu(kernel_version: Kernel) {
     limits(&mut attacks);
     limited_processes(&mut attacks);
     namespaces(&mut attacks);
+    attacks.bob_has("shared-reservation", 0.5);
     attacks.conclude();
 }
 

@@ -413,6 +413,14 @@ places_of_names() {
     as bob "$path"
     sleep 3
     held program-path-of-its-own 20%
+
+    # Alice runs the program, too, with many tickets.
+    for _ in 1 2 3; do
+        as alice "$path"
+        may shared-reservation alice lrenice $! $rich
+    done
+    sleep 3
+    window shared-reservation
     end
     rm /etc/tombola.toml
     tombola reload >/dev/null

@@ -3,9 +3,11 @@
 //! ```text
 //!   user                         at the start                at a reload
 //!   named in the rules           as in the rules             as in the rules
-//!   not named, set by lsetbase   as set last                 unchanged
+//!   not named, set by lsetbase   as set last *               unchanged *
 //!   all others                   the rules' default          the rules' default
 //! ```
+//!
+//! * Without a limit, at most the rules' default: the user may have set the number when the default was higher.
 //!
 //! lsetbase leaves no trace but the number: a user counts as set by lsetbase if the rules do not name it and its number or limit
 //! differs from the default. These users are saved for the next start when the daemon looks after a change.
@@ -42,18 +44,36 @@ fn is_named(rules: &Rules, uid: u32) -> bool {
     rules.base.contains_key(&uid)
 }
 
-/// The users in `now` whose base tickets were set by lsetbase.
+/// The users in `now` whose base tickets were set by lsetbase. A user alone cannot have more than the default without a limit: an
+/// administrator has set that, and it becomes the limit.
 pub fn said(rules: &Rules, now: &Base) -> Base {
     now.iter()
         .filter(|(uid, grant)| !is_named(rules, **uid) && **grant != default(rules))
-        .map(|(uid, grant)| (*uid, *grant))
+        .map(|(uid, grant)| match grant.most {
+            None if *uid != ROOT && grant.tickets > rules.default => {
+                (*uid, Grant::at_most(grant.tickets))
+            }
+            _ => (*uid, *grant),
+        })
         .collect()
+}
+
+// What lsetbase set, under these rules.
+fn kept(rules: &Rules, uid: u32, grant: Grant) -> Grant {
+    match grant.most {
+        None if uid != ROOT => Grant::unlimited(grant.tickets.min(rules.default)),
+        _ => grant,
+    }
 }
 
 /// The grants to be set at the start, when the users have those in `now`.
 pub fn at_start(rules: &Rules, saved: &Base, now: &Base) -> Base {
     let mut wanted: Base = now.keys().map(|uid| (*uid, default(rules))).collect();
-    wanted.extend(saved);
+    wanted.extend(
+        saved
+            .iter()
+            .map(|(uid, grant)| (*uid, kept(rules, *uid, *grant))),
+    );
     wanted.extend(named(rules));
     changes(wanted, now)
 }
@@ -63,8 +83,10 @@ pub fn at_reload(before: &Rules, rules: &Rules, now: &Base) -> Base {
     let said = said(before, now);
     let mut wanted: Base = now
         .keys()
-        .filter(|uid| !said.contains_key(uid))
-        .map(|uid| (*uid, default(rules)))
+        .map(|uid| match said.get(uid) {
+            Some(grant) => (*uid, kept(rules, *uid, *grant)),
+            None => (*uid, default(rules)),
+        })
         .collect();
     wanted.extend(named(rules));
     changes(wanted, now)
@@ -235,10 +257,10 @@ mod tests {
     #[test]
     fn at_the_start_rules_come_before_saved_grants_and_those_before_the_default() {
         let rules = rules(500, &[(1, 3_000), (2, 0)]);
-        let saved = base(&[(1, 700), (3, 800), (9, 900)]);
+        let saved = limited(base(&[(1, 700), (3, 300)]), &[(9, 900)]);
         let now = base(&[(0, 1_000), (1, 1_000), (3, 1_000), (4, 1_000), (5, 500)]);
-        let wanted = base(&[(0, 500), (3, 800), (4, 500), (9, 900)]);
-        let wanted = limited(wanted, &[(1, 3_000), (2, 0)]);
+        let wanted = base(&[(0, 500), (3, 300), (4, 500)]);
+        let wanted = limited(wanted, &[(1, 3_000), (2, 0), (9, 900)]);
         assert_eq!(at_start(&rules, &saved, &now), wanted);
     }
 
@@ -247,11 +269,22 @@ mod tests {
         let before = rules(1_000, &[(1, 3_000), (2, 2_000), (3, 100)]);
         let after = rules(600, &[(1, 3_000), (6, 400)]);
         // 1 was changed and is named; 2 and 3 are no longer named; 4 was set by lsetbase, 5 was not; 6 is named now.
-        let now = base(&[(1, 50), (4, 700), (5, 1_000)]);
+        let now = base(&[(1, 50), (4, 500), (5, 1_000)]);
         let now = limited(now, &[(2, 2_000), (3, 100)]);
         let wanted = base(&[(2, 600), (3, 600), (5, 600)]);
         let wanted = limited(wanted, &[(1, 3_000), (6, 400)]);
         assert_eq!(at_reload(&before, &after, &now), wanted);
+    }
+
+    #[test]
+    fn a_number_that_a_user_has_set_falls_with_the_default() {
+        let (high, low) = (rules(1_000, &[]), rules(500, &[]));
+        let now = base(&[(0, 900), (1, 800), (2, 3_000)]);
+        let lowered = limited(base(&[(1, 500)]), &[(2, 3_000)]);
+        assert_eq!(at_reload(&high, &low, &now), lowered, "2 was set by root");
+        let saved = said(&high, &now);
+        let started = at_start(&low, &saved, &Base::new());
+        assert_eq!(started, limited(base(&[(0, 900), (1, 500)]), &[(2, 3_000)]));
     }
 
     #[test]

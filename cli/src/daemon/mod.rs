@@ -171,7 +171,7 @@ impl Keeper {
             .chain(in_advance)
         {
             match self.client.grant_base_tickets(*uid, *grant) {
-                Err(error @ Error::NoPlace) => {
+                Err(error @ Error::NoSlot) => {
                     warn(&error.to_string());
                     break;
                 }

@@ -4,8 +4,11 @@ use crate::cgroups::walk;
 use crate::currency::is_of_name;
 use crate::names::ROOT;
 use crate::rules::{Reserve, What};
+use libc::statx;
 use std::collections::{BTreeMap, BTreeSet};
-use std::fs::{self, Metadata};
+use std::ffi::CString;
+use std::fs;
+use std::mem::MaybeUninit;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use tombola_kernel::abi::NAME;
@@ -20,11 +23,30 @@ pub fn currency_name(what: &What) -> String {
         What::Unit(name) => ("unit", name, name.as_str()),
     };
     let plain = format!("{kind}.{text}");
-    if text == of && plain.len() < NAME && plain.chars().all(is_of_name) {
-        return plain;
+    if text == of {
+        valid(plain, of)
+    } else {
+        marked(&plain, of)
     }
+}
+
+/// The name of the currency inside that one for a user's processes. No other rule's name begins with a digit.
+pub fn currency_of_user(what: &What, uid: u32) -> String {
+    let name = format!("{uid}.{}", currency_name(what));
+    valid(name.clone(), &name)
+}
+
+fn valid(name: String, of: &str) -> String {
+    if name.len() < NAME && name.chars().all(is_of_name) {
+        name
+    } else {
+        marked(&name, of)
+    }
+}
+
+fn marked(name: &str, of: &str) -> String {
     let mark = format!("-{:06x}", fingerprint(of) & 0xff_ffff);
-    let mut name: String = plain.chars().filter(|c| is_of_name(*c)).collect();
+    let mut name: String = name.chars().filter(|c| is_of_name(*c)).collect();
     name.truncate(NAME - 1 - mark.len());
     name + &mark
 }
@@ -58,11 +80,29 @@ pub fn program<'a>(
 /// Does a process execute the file that the daemon sees at this path? In a user's own mount namespace any file can be at any
 /// path. A deleted executable, as after an upgrade, cannot be compared; it must belong to root.
 fn executes(pid: u32, path: &str) -> bool {
-    let Ok(own) = fs::metadata(format!("/proc/{pid}/exe")) else {
+    let Some(own) = status_of(&format!("/proc/{pid}/exe")) else {
         return false;
     };
-    let is_same = |there: Metadata| (own.dev(), own.ino()) == (there.dev(), there.ino());
-    fs::metadata(path).is_ok_and(is_same) || (own.nlink() == 0 && own.uid() == ROOT)
+    let file = |of: &statx| (of.stx_dev_major, of.stx_dev_minor, of.stx_ino);
+    status_of(path).is_some_and(|there| file(&there) == file(&own))
+        || (own.stx_nlink == 0 && own.stx_uid == ROOT)
+}
+
+// As the file system has it at hand (AT_STATX_DONT_SYNC): it may be a user's own (FUSE), and must not keep the daemon waiting.
+fn status_of(path: &str) -> Option<statx> {
+    let path = CString::new(path).ok()?;
+    let mut found = MaybeUninit::zeroed();
+    let result = unsafe {
+        libc::statx(
+            libc::AT_FDCWD,
+            path.as_ptr(),
+            libc::AT_STATX_DONT_SYNC,
+            libc::STATX_BASIC_STATS,
+            found.as_mut_ptr(),
+        )
+    };
+    // SAFETY: all its fields are integers, and the kernel has filled them in.
+    (result == 0).then(|| unsafe { found.assume_init() })
 }
 
 /// Finds the processes of each rule. It remembers the cgroups of units, since searching for them is expensive.
@@ -187,8 +227,11 @@ mod tests {
             What::Unit("a-very-long-name-of-a-unit.slice".into()),
             What::Unit("getty@tty1.service".into()),
         ];
-        let names: BTreeSet<String> = whats.iter().map(currency_name).collect();
-        assert_eq!(names.len(), whats.len(), "{names:?}");
+        let of_users = whats
+            .iter()
+            .flat_map(|what| [1, 1000].map(|uid| currency_of_user(what, uid)));
+        let names: BTreeSet<String> = whats.iter().map(currency_name).chain(of_users).collect();
+        assert_eq!(names.len(), 3 * whats.len(), "{names:?}");
         for text in names {
             assert!(name(&text).is_ok(), "{text}");
         }

@@ -1,24 +1,26 @@
 //! Reservations for programs and units, as long as they run.
 //!
 //! ```text
-//!   a first process is found ──> make a currency of root's and reserve for it ──> move all processes of the rule into it
-//!   the last process has exited, or the rule ends ──> move the others back to their users' currencies ──> retire the currency
+//!   a first process is found ──> make a currency of root's and reserve for it ──> in it, make a currency for each user ──> move
+//!   the user's processes of the rule into that
+//!   the last process has exited, or the rule ends ──> move the others back to their users' currencies ──> retire the currencies
 //! ```
 //!
-//! So all processes of a program or a unit share one reservation, whichever users they belong to. Reservations are made in the
-//! order in which programs and units start. If too little is left for one, its processes stay in their users' currencies, and
-//! each look tries again.
+//! So all processes of a program or a unit share one reservation, and each user has the same part of it, however many tickets or
+//! processes the others have. Reservations are made in the order in which programs and units start. If too little is left for
+//! one, its processes stay in their users' currencies, and each look tries again.
 
-use super::reservation_finder::{Finder, currency_name};
+use super::reservation_finder::{Finder, currency_name, currency_of_user};
 use crate::cgroups::CGROUPS;
 use crate::names::ROOT;
 use crate::rules::{Reserve, What};
 use crate::sample::{Under, processes};
 use crate::warn;
 
+use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
-use tombola_kernel::abi::{Node, kind};
+use tombola_kernel::abi::{self, Node, kind};
 use tombola_kernel::calls::Client;
 use tombola_kernel::currencies::Currency;
 use tombola_kernel::{Error, Result};
@@ -28,9 +30,17 @@ const TRIES: u32 = 10;
 
 pub struct Reservations {
     finder: Finder,
-    held: BTreeMap<What, Currency>,
+    held: BTreeMap<What, Held>,
     /// Programs and units whose refusal was reported already.
     refused: BTreeSet<What>,
+}
+
+/// What a rule has while processes run that it is for.
+struct Held {
+    /// The currency that has the reservation.
+    currency: Currency,
+    /// The currencies in it, by the uid of the user whose processes they are for.
+    of_users: BTreeMap<u32, Currency>,
 }
 
 impl Reservations {
@@ -52,48 +62,58 @@ impl Reservations {
         if !self.follow(rules) {
             return;
         }
-        let free: Vec<u32> = processes(nodes)
+        let free: BTreeMap<u32, u32> = processes(nodes)
             .into_iter()
             .filter(|(_, under)| *under == Under::BestEffort)
-            .map(|(node, _)| node.tgid)
+            .map(|(node, _)| (node.tgid, node.uid))
             .collect();
-        let found = self.finder.find(rules, &free);
-        self.held
-            .retain(|_, currency| node_of(nodes, currency).is_some());
+        let pids: Vec<u32> = free.keys().copied().collect();
+        let found = self.finder.find(rules, &pids);
+        let is_there = |currency: &Currency| node_of(nodes, currency).is_some();
+        self.held.retain(|_, held| is_there(&held.currency));
+        for held in self.held.values_mut() {
+            held.of_users.retain(|_, currency| is_there(currency));
+        }
         for rule in rules {
-            let newcomers = found.get(&rule.what).map_or(&[][..], Vec::as_slice);
-            match self.serve(client, rule, newcomers, nodes) {
+            let found = found.get(&rule.what).map_or(&[][..], Vec::as_slice);
+            let newcomers: Vec<_> = found.iter().map(|pid| (*pid, free[pid])).collect();
+            match self.serve(client, rule, &newcomers, nodes) {
                 Ok(()) => drop(self.refused.remove(&rule.what)),
                 Err(error) => self.refuse(&rule.what, &error),
             }
         }
     }
 
+    // `newcomers`: processes with their users.
     fn serve(
         &mut self,
         client: &Client,
         rule: &Reserve,
-        newcomers: &[u32],
+        newcomers: &[(u32, u32)],
         nodes: &[Node],
     ) -> Result<()> {
-        let held = self.held.get(&rule.what);
-        if newcomers.is_empty() {
-            return match held.filter(|currency| members(nodes, currency).is_empty()) {
-                Some(_) => self.end(client, &rule.what),
-                None => Ok(()),
-            };
+        if let Some(held) = self.held.get_mut(&rule.what) {
+            if newcomers.is_empty() && members(nodes, held).is_empty() {
+                return self.end(client, &rule.what);
+            }
+            held.retire_empty(client, nodes, newcomers)?;
         }
-        let currency = match held {
-            Some(currency) => currency.clone(),
-            None => self.begin(client, rule)?,
-        };
+        if newcomers.is_empty() {
+            return Ok(());
+        }
+        if !self.held.contains_key(&rule.what) {
+            self.begin(client, rule)?;
+        }
+        let held = self.held.get_mut(&rule.what).expect("it has begun");
         // An administrator may have released it, or frozen and thawed it.
-        if let Err(error) = client.reserve_for_currency(&currency, rule.share.hundredths().into()) {
+        let share = rule.share.hundredths().into();
+        if let Err(error) = client.reserve_for_currency(&held.currency, share) {
             self.end(client, &rule.what)?;
             return Err(error);
         }
-        for pid in newcomers {
-            match client.move_process(*pid, Some(&currency)) {
+        for (pid, uid) in newcomers {
+            let currency = held.of_user(client, &rule.what, *uid)?;
+            match client.move_process(*pid, Some(currency)) {
                 // It has exited meanwhile.
                 Err(Error::NoProcess { .. } | Error::NoTickets { .. }) | Ok(()) => (),
                 Err(error) => return Err(error),
@@ -102,32 +122,29 @@ impl Reservations {
         Ok(())
     }
 
-    fn begin(&mut self, client: &Client, rule: &Reserve) -> Result<Currency> {
-        let name = currency_name(&rule.what);
-        let currency = match client.currency(ROOT, &name) {
-            Err(Error::NoCurrency { .. }) => {
-                let tickets = tombola_kernel::abi::TICKETS_DEFAULT;
-                client.make_currency(ROOT, &name, tickets, None)?
-            }
-            found => found?,
-        };
+    fn begin(&mut self, client: &Client, rule: &Reserve) -> Result<()> {
+        let currency = find_or_make(client, &currency_name(&rule.what), None)?;
         let share = rule.share.hundredths().into();
         if let Err(error) = client.reserve_for_currency(&currency, share) {
             client.retire_currency(&currency)?;
             return Err(error);
         }
-        self.held.insert(rule.what.clone(), currency.clone());
-        Ok(currency)
+        let held = Held {
+            currency,
+            of_users: BTreeMap::new(),
+        };
+        self.held.insert(rule.what.clone(), held);
+        Ok(())
     }
 
     // Moves the processes out first: retiring the currency would move them to root's user currency.
     fn end(&mut self, client: &Client, what: &What) -> Result<()> {
-        let Some(currency) = self.held.remove(what) else {
+        let Some(held) = self.held.remove(what) else {
             return Ok(());
         };
         for _ in 0..TRIES {
             let nodes = client.tree()?;
-            let members = members(&nodes, &currency);
+            let members = members(&nodes, &held);
             if members.is_empty() {
                 break;
             }
@@ -135,10 +152,10 @@ impl Reservations {
                 let _ = client.move_process(pid, None); // it may have exited
             }
         }
-        match client.retire_currency(&currency) {
-            Err(Error::NoCurrency { .. }) => Ok(()), // an administrator has retired it
-            answer => answer,
+        for currency in held.of_users.values() {
+            retire(client, currency)?;
         }
+        retire(client, &held.currency)
     }
 
     fn refuse(&mut self, what: &What, error: &Error) {
@@ -184,15 +201,64 @@ impl Reservations {
 
     fn change(&mut self, client: &Client, rules: &[Reserve]) {
         for rule in rules {
-            let Some(currency) = self.held.get(&rule.what) else {
+            let Some(held) = self.held.get(&rule.what) else {
                 continue;
             };
-            if let Err(error) =
-                client.reserve_for_currency(currency, rule.share.hundredths().into())
-            {
+            let share = rule.share.hundredths().into();
+            if let Err(error) = client.reserve_for_currency(&held.currency, share) {
                 self.refuse(&rule.what, &error);
             }
         }
+    }
+}
+
+impl Held {
+    fn of_user(&mut self, client: &Client, what: &What, uid: u32) -> Result<&Currency> {
+        Ok(match self.of_users.entry(uid) {
+            Entry::Occupied(known) => known.into_mut(),
+            Entry::Vacant(place) => {
+                let name = currency_of_user(what, uid);
+                place.insert(find_or_make(client, &name, Some(&self.currency))?)
+            }
+        })
+    }
+
+    // Of users whose last process has exited. Root may have a thousand currencies.
+    fn retire_empty(
+        &mut self,
+        client: &Client,
+        nodes: &[Node],
+        newcomers: &[(u32, u32)],
+    ) -> Result<()> {
+        let empty: Vec<u32> = self
+            .of_users
+            .iter()
+            .filter(|(uid, currency)| {
+                processes_in(nodes, currency).next().is_none()
+                    && newcomers.iter().all(|(_, of)| of != *uid)
+            })
+            .map(|(uid, _)| *uid)
+            .collect();
+        for currency in empty.iter().filter_map(|uid| self.of_users.remove(uid)) {
+            retire(client, &currency)?;
+        }
+        Ok(())
+    }
+}
+
+fn find_or_make(client: &Client, name: &str, inside: Option<&Currency>) -> Result<Currency> {
+    match client.currency(ROOT, name) {
+        Err(Error::NoCurrency { .. }) => {
+            client.make_currency(ROOT, name, abi::TICKETS_DEFAULT, inside)
+        }
+        found => found,
+    }
+}
+
+fn retire(client: &Client, currency: &Currency) -> Result<()> {
+    match client.retire_currency(currency) {
+        Err(Error::NoCurrency { .. }) => Ok(()), // an administrator has retired it
+        answer => answer,
     }
 }
 
@@ -203,14 +269,18 @@ fn node_of<'a>(nodes: &'a [Node], currency: &Currency) -> Option<&'a Node> {
 }
 
 // Only processes: if root has moved currencies of its own into it, retiring moves them to root's user currency, as it should.
-fn members(nodes: &[Node], currency: &Currency) -> Vec<u32> {
-    let Some(around) = node_of(nodes, currency) else {
-        return Vec::new();
-    };
+fn members(nodes: &[Node], held: &Held) -> Vec<u32> {
+    let currencies = held.of_users.values().chain([&held.currency]);
+    currencies
+        .flat_map(|currency| processes_in(nodes, currency))
+        .collect()
+}
+
+fn processes_in<'a>(nodes: &'a [Node], currency: &Currency) -> impl Iterator<Item = u32> + 'a {
+    let around = node_of(nodes, currency).map(|node| node.index);
     nodes
         .iter()
-        .filter(|node| node.parent == around.index)
+        .filter(move |node| Some(node.parent) == around)
         .filter(|node| [kind::PROCESS, kind::THREAD].contains(&node.kind))
         .map(|node| node.tgid)
-        .collect()
 }

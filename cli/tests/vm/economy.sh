@@ -260,7 +260,10 @@ done_ lsetbase -u bob 1000
 sleep 1.5
 kill -KILL $daemon
 wait $daemon 2>/dev/null
+(as_exec alice flock /run/tombola/pid sleep 1000) &
+locks=$!
 start
+kill $locks
 holds 700 -u alice
 holds 1000 -u bob
 tombola stop >/dev/null
@@ -310,9 +313,9 @@ mkdir -p /sys/fs/cgroup/system.slice/web.service/worker
 (as_exec bob sh -c 'while :; do :; done') &
 web=$!
 echo $web >/sys/fs/cgroup/system.slice/web.service/worker/cgroup.procs
-check "a program's processes share a reservation" within 60 in_currency prog.burn $second
-check "whoever's they are" in_currency prog.burn $first
-check "a unit has its reservation" within 60 in_currency unit.web.service $web
+check "a program's processes share a reservation" within 60 in_currency 1001.prog.burn $second
+check "whoever's they are" in_currency 1000.prog.burn $first
+check "a unit has its reservation" within 60 in_currency 1001.unit.web.service $web
 says '^held  *80%' tombola reserve
 check "the reservation is received" at_least "$(received prog.burn)" 14
 lsetbase -u alice 2000
