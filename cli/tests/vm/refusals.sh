@@ -53,8 +53,8 @@ as alice tombola currency enter build $of_alice
 as bob tombola currency make bobs --tickets 42
 tombola currency make roots
 
-picture() { # all of it, but for who comes and goes
-	tombola tree --interval 1ms | sed 's/^ *//; s/  */ /g' | cut -d ' ' -f 1-4 |
+picture() { # all of it, but for who comes and goes, and what depends on who runs at the moment
+	tombola tree --interval 1ms | sed 's/^ *//; s/  */ /g' | cut -d ' ' -f 1-3 |
 		grep -E '^(currency|reservation|user|frozen|sleep)'
 	tombola reserve
 }
