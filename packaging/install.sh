@@ -16,7 +16,7 @@ files() {
     shift 2
     case $action in
     install) install -d "$folder" && install -m "$mode" -t "$folder" "$@" ;;
-    uninstall) rm -f "${@/#*\//$folder/}" ;;
+    uninstall) (set -- "${@##*/}" && rm -f "${@/#/$folder/}") ;;
     esac
 }
 
@@ -40,5 +40,7 @@ files 644 share/bash-completion/completions target/manuals/completions/bash/*
 files 644 "$ZSH_COMPLETIONS" target/manuals/completions/zsh/*
 files 644 share/fish/vendor_completions.d target/manuals/completions/fish/*
 files 644 include hosts/kernel/include/*.h
+files 644 share/doc/tombola README.md
+files 644 share/doc/tombola/docs docs/*
 files 644 share/doc/tombola/examples cli/src/rules/example.toml
 [ "$action" = install ] || rm -rf "$DESTDIR$PREFIX/share/doc/tombola"

@@ -14,7 +14,8 @@ use std::time::SystemTime;
 use tombola_kernel::abi::RUN_DIR;
 use tombola_kernel::ejection::Ejection;
 
-const DOCUMENT: &str = "docs/troubleshooting.md";
+// As `make install` has it, below PREFIX.
+const DOCUMENT: &str = "share/doc/tombola/docs/troubleshooting.md";
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Record {

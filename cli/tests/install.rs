@@ -76,6 +76,8 @@ fn installed_programs_work_and_can_be_removed() {
         let version = run(Command::new(folder.join("usr/bin").join(name)).arg("--version"));
         assert_eq!(version, format!("{name} {}\n", env!("CARGO_PKG_VERSION")));
     }
+    // `tombola status` names it after an ejection.
+    assert!(files.contains("usr/share/doc/tombola/docs/troubleshooting.md"));
     make("uninstall", &folder);
     // Folders that other packages use are left.
     let left = all_below(&folder);

@@ -52,7 +52,8 @@ impl Kind {
 
     pub fn next(self) -> &'static str {
         match self {
-            Self::Sysrq | Self::Kernel => "tombola start",
+            Self::Sysrq => "tombola start",
+            Self::Kernel => "tombola start, unless the service has started it again",
             Self::Stall => {
                 "look for real-time processes (ps -eo pid,cls,rtprio,comm); if none is busy, report it with \
                  /run/tombola/ejection.dump"

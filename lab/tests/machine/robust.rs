@@ -4,12 +4,8 @@
 //! `TOMBOLA_RACES_SECONDS`, `TOMBOLA_ECONOMY_STEPS` and `TOMBOLA_RESTARTS` say for how long and how often; `make robust` sets all
 //! of them high.
 
-mod common;
-#[path = "../../core/tests/environment/mod.rs"]
-mod environment;
-
-use common::nothing_is_left;
-use environment::from_environment;
+use crate::common::nothing_is_left;
+use crate::environment::from_environment;
 use serde_json::Value;
 use std::time::Duration;
 use tombola_lab::vm::{Kernel, Machine, Mode, tombola_image};
@@ -24,7 +20,7 @@ fn run(cpus: u32, mode: Mode, kernel: Kernel, command: &str) -> String {
         ..Machine::default()
     };
     let mut image = tombola_image().expect("make build, make vm");
-    let script = concat!(include_str!("common/guest.sh"), include_str!("robust.sh"));
+    let script = concat!(include_str!("guest.sh"), include_str!("robust.sh"));
     image.file("robust.sh", script, 0o755);
     let outcome = machine
         .shell(&image, &format!("sh /robust.sh {command}"), |_| ())

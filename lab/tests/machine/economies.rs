@@ -7,15 +7,9 @@
 //! `TOMBOLA_ECONOMIES` says how many there are for each number of CPUs and policy, `TOMBOLA_ECONOMIES_FROM` the seed of the
 //! first; `make robust` plays ten.
 
-#[path = "../../core/tests/environment/mod.rs"]
-mod environment;
-#[path = "../../core/tests/random/mod.rs"]
-mod random;
-#[path = "../../core/tests/waterfill/mod.rs"]
-mod waterfill;
-
-use environment::from_environment;
-use random::Random;
+use crate::environment::from_environment;
+use crate::random::Random;
+use crate::waterfill::{Client, all_cpus, rates};
 use serde_json::Value;
 use statrs::distribution::{Binomial, DiscreteCDF, Poisson};
 use std::fmt::Write as _;
@@ -25,7 +19,6 @@ use tombola_lab::bench::economy::{Economy, Process, User};
 use tombola_lab::bench::scheduler::{LOTTERY, STRIDE, Scheduler};
 use tombola_lab::statistics::QUANTUM_S;
 use tombola_lab::vm::Mode;
-use waterfill::{Client, all_cpus, rates};
 
 const USERS: usize = 10;
 const PROCESSES: usize = 40;

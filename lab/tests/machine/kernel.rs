@@ -3,13 +3,9 @@
 //!
 //! The figures are in virtual time, the same in every run. They are read from `tombola status --json`, as a user would.
 
-mod common;
-#[path = "common/status.rs"]
-mod status;
-
-use common::nothing_is_left;
+use crate::common::nothing_is_left;
+use crate::status::{counter, processes, received, user};
 use serde_json::Value;
-use status::{counter, processes, received, user};
 use std::collections::BTreeMap;
 use std::time::Duration;
 use tombola_lab::vm::{Kernel, Machine, Mode, Progress, tombola_image};
@@ -54,7 +50,7 @@ impl Run {
             ..Machine::default()
         };
         let mut image = tombola_image().expect("make build, make vm");
-        let script = concat!(include_str!("common/guest.sh"), include_str!("kernel.sh"));
+        let script = concat!(include_str!("guest.sh"), include_str!("kernel.sh"));
         image.file("kernel.sh", script, 0o755);
         let command = format!("sh /kernel.sh '{options}' {windows} {seconds} {sets}");
         let outcome = machine

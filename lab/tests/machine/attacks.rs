@@ -4,13 +4,9 @@
 //!
 //! All failures are reported at the end, not only the first one.
 
-mod common;
-#[path = "common/status.rs"]
-mod status;
-
-use common::nothing_is_left;
+use crate::common::nothing_is_left;
+use crate::status::{counter, processes, user};
 use serde_json::Value;
-use status::{counter, processes, user};
 use std::collections::BTreeMap;
 use std::time::Duration;
 use tombola_lab::vm::{Kernel, Machine, Mode, Progress, tombola_image};
@@ -40,7 +36,7 @@ impl Attacks {
             ..Machine::default()
         };
         let mut image = tombola_image().expect("make build, make vm");
-        let script = concat!(include_str!("common/guest.sh"), include_str!("attacks.sh"));
+        let script = concat!(include_str!("guest.sh"), include_str!("attacks.sh"));
         image.file("attacks.sh", script, 0o755);
         let outcome = machine
             .shell(&image, &format!("sh /attacks.sh {sets}"), |progress| {
