@@ -23,7 +23,8 @@ until_true() { # CONDITION...; the machine is switched off if it never is
 }
 
 is_another() { # PROCESS: that the service was
-	is active && test "$(property MainPID)" != "$1"
+	now=$(property MainPID) # 0 after it was killed, while the service may still count as active
+	test "$now" != "$1" && test "$now" != 0 && is active
 }
 
 files() { # without what the system writes as it runs
