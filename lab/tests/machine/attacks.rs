@@ -315,13 +315,15 @@ fn at_length_on_two_cpus() {
     attacks.conclude();
 }
 
-/// More threads than there are slots for clients.
+/// More threads than there are slots for clients, and more frozen ones than can have a turn.
 #[test]
 #[ignore = "boots a virtual machine: make robust"]
 fn at_length_with_every_place_taken() {
-    let mut attacks = Attacks::run(Kernel::Newest, 1, "threads");
+    let mut attacks = Attacks::run(Kernel::Newest, 1, "threads patience");
     for name in ["bob", "carol"] {
         attacks.has(name, "take-places", 0.5);
     }
+    // He may lose a tenth beside them, but the kernel must not end the scheduler.
+    attacks.bob_has("freeze-many-threads", 0.9);
     attacks.conclude();
 }

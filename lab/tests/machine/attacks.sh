@@ -481,6 +481,17 @@ threads() {
     measure take-places
 }
 
+# More frozen threads than can have a turn within the 30 s of the kernel's watchdog, beside slices as long as they may be
+patience() {
+    tombola stop >/dev/null
+    schedule '--policy stride --quantum 10ms'
+    sysctl -qw kernel.threads-max=200000 kernel.pid_max=200000 vm.max_map_count=200000
+    prlimit --pid $$ --nproc=100000
+    attack alice freeze-threads --threads 14000
+    measure freeze-many-threads 60
+    [ -e /run/tombola/pid ] || wrong freeze-many-threads 'the scheduler has ended'
+}
+
 chrt --reset-on-fork --fifo --pid 10 $$
 echo 'alice:100000:65536' >/etc/subuid
 schedule '--policy stride'
