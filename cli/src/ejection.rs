@@ -14,8 +14,7 @@ use std::time::SystemTime;
 use tombola_kernel::abi::RUN_DIR;
 use tombola_kernel::ejection::Ejection;
 
-// As `make install` has it, below PREFIX.
-const DOCUMENT: &str = "share/doc/tombola/docs/troubleshooting.md";
+const DOCUMENT: &str = "/usr/share/doc/tombola/docs/troubleshooting.md, or below /usr/local";
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Record {

@@ -22,7 +22,7 @@ Examples:
   ltix -u paul               paul's base tickets
   ltix -p 1235               the tickets of process 1235
   ltix -n -p $$              this shell's tickets, only the number, for scripts
-  ltix -p 1235 -w -q         also the draws that it has won, and its use of the quantum
+  ltix -p 1235 -w -q         also how many slices it has begun, and its use of the quantum
 
 Exit status: 0 done; 1 refused (no such process, Tombola not running); 2 usage error, also for an unknown user."
 )]
@@ -39,7 +39,7 @@ struct Args {
     #[arg(short, long, conflicts_with_all = ["wins", "quantum"])]
     number: bool,
 
-    /// Print also the draws that the process has won
+    /// Print also how many slices the process has begun
     #[arg(short, long, requires = "pid")]
     wins: bool,
 
@@ -82,7 +82,7 @@ fn process(pid: u32) -> String {
 
 fn print_details(args: &Args, client: &Client, pid: u32) -> Result<()> {
     if args.wins {
-        println!("draws won: {}", client.wins(pid)?);
+        println!("slices begun: {}", client.wins(pid)?);
     }
     if args.quantum {
         println!("quantum left  times");

@@ -55,7 +55,7 @@ impl Kind {
             Self::Sysrq => "tombola start",
             Self::Kernel => "tombola start, unless the service has started it again",
             Self::Stall => {
-                "look for real-time processes (ps -eo pid,cls,rtprio,comm); if none is busy, report it with \
+                "look for real-time threads (FF, RR, DLN in ps -eLo pid,tid,cls,pcpu,comm); if none is busy, report it with \
                  /run/tombola/ejection.dump"
             }
             Self::Fault => {

@@ -26,7 +26,7 @@ pub enum Error {
     #[error(
         "this kernel has no sched_ext: /sys/kernel/sched_ext is missing\n  \
          cause: {cause}\n  \
-         next:  {next}, or try Tombola in a virtual machine: tombola lab --help"
+         next:  {next}, or try Tombola in a virtual machine: make demo, in its source tree"
     )]
     NoSchedExt { cause: String, next: String },
 
@@ -40,7 +40,7 @@ pub enum Error {
     #[error(
         "the running scheduler speaks version {found} of the calls, this program version {wanted}\n  \
          cause: one of them was updated without the other\n  \
-         next:  tombola stop, then tombola start, both from the installation of this program"
+         next:  restart Tombola; if that does not help, type -a tombola shows whether it is installed twice"
     )]
     Version { found: u64, wanted: u64 },
 
@@ -244,7 +244,7 @@ pub enum Error {
     #[error(
         "Tombola still runs {seconds} s after it was asked to end, as process {pid}\n  \
          cause: the process is stopped, or the machine is too busy to let it end\n  \
-         next:  kill -CONT {pid}; kill -KILL {pid} ends it at once, and the kernel schedules as before"
+         next:  kill -CONT {pid}; kill -KILL {pid} ends it at once; a service: systemctl stop tombola"
     )]
     NotEnded { pid: u32, seconds: u64 },
 
@@ -289,7 +289,7 @@ pub enum Error {
     #[error(
         "the kernel refused a call through {PIN_CALL}: {errno}\n  \
          cause: bpf(2) is filtered for this program (seccomp, a container), or Tombola and this program differ in version\n  \
-         next:  try it outside the container; compare tombola --version with the running one's"
+         next:  try it outside the container; restart Tombola after an update"
     )]
     CallFailed { errno: Errno },
 }

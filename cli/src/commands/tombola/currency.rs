@@ -50,8 +50,8 @@ pub struct Make {
 
 /// Set a currency's tickets
 ///
-/// More tickets are inflation in its parent, fewer are deflation; 0 freezes the currency with all its clients. The clients keep
-/// their tickets; the value of these changes.
+/// With more tickets it gets more of its parent's CPU time, and the parent's other clients get less; 0 freezes the currency with
+/// all its clients. The clients keep their tickets; the value of these changes.
 #[derive(clap::Args)]
 #[command(after_help = EXIT_STATUS)]
 pub struct Fund {
