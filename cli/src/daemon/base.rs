@@ -15,7 +15,7 @@
 use crate::amounts::{BASE_TICKETS, FROZEN};
 use crate::names::ROOT;
 use crate::rules::Rules;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs::{self, File};
 use std::io::{self, ErrorKind, Write};
 use std::path::{Path, PathBuf};
@@ -90,6 +90,19 @@ pub fn at_reload(before: &Rules, rules: &Rules, now: &Base) -> Base {
         .collect();
     wanted.extend(named(rules));
     changes(wanted, now)
+}
+
+/// The saved grants of users that have not been seen.
+pub fn absent(rules: &Rules, mut saved: Base, seen: &BTreeSet<u32>) -> Base {
+    saved.retain(|uid, _| !seen.contains(uid) && !is_named(rules, *uid));
+    saved
+}
+
+/// The grant to be set when a user is first seen; None: it has the default.
+pub fn at_first(rules: &Rules, absent: &Base, uid: u32) -> Option<Grant> {
+    let named = rules.base.get(&uid).map(|tickets| Grant::at_most(*tickets));
+    let saved = || absent.get(&uid).map(|grant| kept(rules, uid, *grant));
+    named.or_else(saved)
 }
 
 fn changes(wanted: Base, now: &Base) -> Base {
@@ -285,6 +298,18 @@ mod tests {
         let saved = said(&high, &now);
         let started = at_start(&low, &saved, &Base::new());
         assert_eq!(started, limited(base(&[(0, 900), (1, 500)]), &[(2, 3_000)]));
+    }
+
+    #[test]
+    fn who_is_first_seen_later_has_what_was_saved_unless_the_rules_say_it() {
+        let rules = rules(1_000, &[(1, 3_000)]);
+        let saved = limited(base(&[(1, 700), (2, 800)]), &[(3, FROZEN), (4, 50)]);
+        let absent = absent(&rules, saved, &BTreeSet::from([4]));
+        let seen = |uid| at_first(&rules, &absent, uid);
+        assert_eq!(seen(1), Some(Grant::at_most(3_000)));
+        assert_eq!(seen(2), Some(Grant::unlimited(800)));
+        assert_eq!(seen(3), Some(Grant::at_most(FROZEN)));
+        assert_eq!([seen(4), seen(5)], [None, None], "known already; never set");
     }
 
     #[test]

@@ -40,6 +40,8 @@ pub struct Keeper {
     store: Store,
     reservations: Reservations,
     seen: BTreeSet<u32>,
+    /// Saved grants of users that were not seen yet.
+    absent: Base,
     next: Instant,
     /// The last look failed.
     again: bool,
@@ -54,6 +56,7 @@ impl Keeper {
             store: Store::new(Path::new(SAVED)),
             reservations: Reservations::new(),
             seen: BTreeSet::new(),
+            absent: Base::new(),
             next: Instant::now(),
             again: false,
         };
@@ -64,8 +67,9 @@ impl Keeper {
         keeper.apply_to_machine(&keeper.rules)?;
         let now = keeper.base(&keeper.client.tree()?)?;
         let wanted = base::at_start(&keeper.rules, &saved, &now);
-        keeper.set(&wanted, &now)?;
-        keeper.seen = now.into_keys().collect();
+        keeper.seen = keeper.set(&wanted, &now)?;
+        keeper.seen.extend(now.into_keys());
+        keeper.absent = base::absent(&keeper.rules, saved, &keeper.seen);
         Ok(keeper)
     }
 
@@ -77,7 +81,8 @@ impl Keeper {
         }
         self.apply_to_machine(&rules)?;
         let now = self.base(&self.client.tree()?)?;
-        self.set(&base::at_reload(&self.rules, &rules, &now), &now)?;
+        let set = self.set(&base::at_reload(&self.rules, &rules, &now), &now)?;
+        self.seen.extend(set);
         self.reservations.apply(&self.client, &rules.reserve);
         self.rules = rules;
         self.next = Instant::now();
@@ -110,14 +115,19 @@ impl Keeper {
             .look(&self.client, &self.rules.reserve, &nodes);
         let mut now = self.base(&nodes)?;
         for uid in now.keys().copied().collect::<Vec<_>>() {
-            let is_new = self.seen.insert(uid);
-            if let Some(tickets) = self.rules.base.get(&uid).filter(|_| is_new) {
-                let grant = Grant::at_most(*tickets);
+            if self.seen.contains(&uid) {
+                continue;
+            }
+            if let Some(grant) = base::at_first(&self.rules, &self.absent, uid) {
                 self.client.grant_base_tickets(uid, grant)?;
                 now.insert(uid, grant);
             }
+            self.absent.remove(&uid);
+            self.seen.insert(uid);
         }
-        if let Err(error) = self.store.save(&base::said(&self.rules, &now)) {
+        let mut saved = self.absent.clone();
+        saved.extend(base::said(&self.rules, &now));
+        if let Err(error) = self.store.save(&saved) {
             warn(&error);
         }
         Ok(())
@@ -160,7 +170,9 @@ impl Keeper {
             .collect()
     }
 
-    fn set(&self, wanted: &Base, now: &Base) -> Result<()> {
+    // Returns the users that were set.
+    fn set(&self, wanted: &Base, now: &Base) -> Result<BTreeSet<u32>> {
+        let mut set = BTreeSet::new();
         let in_advance = wanted
             .iter()
             .filter(|(uid, _)| !now.contains_key(uid))
@@ -177,8 +189,9 @@ impl Keeper {
                 }
                 answer => answer?,
             }
+            set.insert(*uid);
         }
-        Ok(())
+        Ok(set)
     }
 }
 

@@ -239,8 +239,9 @@ impl Held {
             })
             .map(|(uid, _)| *uid)
             .collect();
-        for currency in empty.iter().filter_map(|uid| self.of_users.remove(uid)) {
-            retire(client, &currency)?;
+        for uid in empty {
+            retire(client, &self.of_users[&uid])?;
+            self.of_users.remove(&uid);
         }
         Ok(())
     }
