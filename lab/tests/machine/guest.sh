@@ -23,16 +23,17 @@ schedule() { # OPTIONS
 }
 
 # The status, on one line, when all exits have been reported: kernels before 6.18 report an exit only when the last reference to
-# the thread is dropped.
+# the thread is dropped. A user without clients is removed some seconds later, and the status also shows what was removed while it
+# looked; hence the second look.
 settled_status() {
-    for _ in $(seq 60); do
-        sleep 1
+    settled=0
+    for _ in $(seq 30); do
+        sleep 5
         tombola status --json --all --interval 1s >/tmp/status
-        grep -q '"name": ""' /tmp/status || break
+        settled=$((settled + 1))
+        ! grep -q '"name": ""' /tmp/status || settled=0
+        [ $settled -lt 2 ] || break
     done
-    # A user without clients is removed some seconds later, and the status also shows what was removed while it looked.
-    sleep 5
-    tombola status --json --all --interval 1s >/tmp/status
     tr -d '\n' </tmp/status
     echo
 }
