@@ -29,11 +29,16 @@ const USERS_MAX: usize = 32_768;
 
 // The number in the rules is also the user's limit, as if an administrator had set it; root and the default have none.
 fn named(rules: &Rules) -> impl Iterator<Item = (u32, Grant)> {
-    let grant = |(uid, tickets): (&u32, &u32)| match *uid {
-        ROOT => (ROOT, Grant::unlimited(*tickets)),
-        uid => (uid, Grant::at_most(*tickets)),
-    };
-    rules.base.iter().map(grant)
+    let uids = rules.base.keys();
+    uids.filter_map(|uid| Some((*uid, of_rules(rules, *uid)?)))
+}
+
+fn of_rules(rules: &Rules, uid: u32) -> Option<Grant> {
+    let tickets = *rules.base.get(&uid)?;
+    Some(match uid {
+        ROOT => Grant::unlimited(tickets),
+        _ => Grant::at_most(tickets),
+    })
 }
 
 fn default(rules: &Rules) -> Grant {
@@ -100,9 +105,8 @@ pub fn absent(rules: &Rules, mut saved: Base, seen: &BTreeSet<u32>) -> Base {
 
 /// The grant to be set when a user is first seen; None: it has the default.
 pub fn at_first(rules: &Rules, absent: &Base, uid: u32) -> Option<Grant> {
-    let named = rules.base.get(&uid).map(|tickets| Grant::at_most(*tickets));
     let saved = || absent.get(&uid).map(|grant| kept(rules, uid, *grant));
-    named.or_else(saved)
+    of_rules(rules, uid).or_else(saved)
 }
 
 fn changes(wanted: Base, now: &Base) -> Base {

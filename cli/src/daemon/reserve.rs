@@ -69,7 +69,8 @@ impl Reservations {
             .collect();
         let pids: Vec<u32> = free.keys().copied().collect();
         let found = self.finder.find(rules, &pids);
-        let is_there = |currency: &Currency| node_of(nodes, currency).is_some();
+        let members = members(nodes);
+        let is_there = |currency: &Currency| members.contains_key(&currency.number());
         self.held.retain(|_, held| is_there(&held.currency));
         for held in self.held.values_mut() {
             held.of_users.retain(|_, currency| is_there(currency));
@@ -77,7 +78,7 @@ impl Reservations {
         for rule in rules {
             let found = found.get(&rule.what).map_or(&[][..], Vec::as_slice);
             let newcomers: Vec<_> = found.iter().map(|pid| (*pid, free[pid])).collect();
-            match self.serve(client, rule, &newcomers, nodes) {
+            match self.serve(client, rule, &newcomers, &members) {
                 Ok(()) => drop(self.refused.remove(&rule.what)),
                 Err(error) => self.refuse(&rule.what, &error),
             }
@@ -90,13 +91,13 @@ impl Reservations {
         client: &Client,
         rule: &Reserve,
         newcomers: &[(u32, u32)],
-        nodes: &[Node],
+        members: &Members,
     ) -> Result<()> {
         if let Some(held) = self.held.get_mut(&rule.what) {
-            if newcomers.is_empty() && members(nodes, held).is_empty() {
+            if newcomers.is_empty() && held.members(members).next().is_none() {
                 return self.end(client, &rule.what);
             }
-            held.retire_empty(client, nodes, newcomers)?;
+            held.retire_empty(client, members, newcomers)?;
         }
         if newcomers.is_empty() {
             return Ok(());
@@ -126,7 +127,7 @@ impl Reservations {
         let currency = find_or_make(client, &currency_name(&rule.what), None)?;
         let share = rule.share.hundredths().into();
         if let Err(error) = client.reserve_for_currency(&currency, share) {
-            client.retire_currency(&currency)?;
+            retire(client, &currency)?;
             return Err(error);
         }
         let held = Held {
@@ -143,8 +144,8 @@ impl Reservations {
             return Ok(());
         };
         for _ in 0..TRIES {
-            let nodes = client.tree()?;
-            let members = members(&nodes, &held);
+            let all = members(&client.tree()?);
+            let members: Vec<u32> = held.members(&all).collect();
             if members.is_empty() {
                 break;
             }
@@ -223,18 +224,26 @@ impl Held {
         })
     }
 
+    fn members<'a>(&'a self, all: &'a Members) -> impl Iterator<Item = u32> + 'a {
+        let currencies = self.of_users.values().chain([&self.currency]);
+        currencies
+            .filter_map(|currency| all.get(&currency.number()))
+            .flatten()
+            .copied()
+    }
+
     // Of users whose last process has exited. Root may have a thousand currencies.
     fn retire_empty(
         &mut self,
         client: &Client,
-        nodes: &[Node],
+        members: &Members,
         newcomers: &[(u32, u32)],
     ) -> Result<()> {
         let empty: Vec<u32> = self
             .of_users
             .iter()
             .filter(|(uid, currency)| {
-                processes_in(nodes, currency).next().is_none()
+                members.get(&currency.number()).is_none_or(Vec::is_empty)
                     && newcomers.iter().all(|(_, of)| of != *uid)
             })
             .map(|(uid, _)| *uid)
@@ -263,25 +272,20 @@ fn retire(client: &Client, currency: &Currency) -> Result<()> {
     }
 }
 
-fn node_of<'a>(nodes: &'a [Node], currency: &Currency) -> Option<&'a Node> {
-    nodes
-        .iter()
-        .find(|node| node.kind == kind::CURRENCY && node.number == currency.number())
-}
+/// The processes in each currency, by its number.
+type Members = BTreeMap<u64, Vec<u32>>;
 
 // Only processes: if root has moved currencies of its own into it, retiring moves them to root's user currency, as it should.
-fn members(nodes: &[Node], held: &Held) -> Vec<u32> {
-    let currencies = held.of_users.values().chain([&held.currency]);
-    currencies
-        .flat_map(|currency| processes_in(nodes, currency))
-        .collect()
-}
-
-fn processes_in<'a>(nodes: &'a [Node], currency: &Currency) -> impl Iterator<Item = u32> + 'a {
-    let around = node_of(nodes, currency).map(|node| node.index);
+fn members(nodes: &[Node]) -> Members {
+    let mut by_slot: BTreeMap<u32, Vec<u32>> = BTreeMap::new();
+    for node in nodes {
+        if [kind::PROCESS, kind::THREAD].contains(&node.kind) {
+            by_slot.entry(node.parent).or_default().push(node.tgid);
+        }
+    }
     nodes
         .iter()
-        .filter(move |node| Some(node.parent) == around)
-        .filter(|node| [kind::PROCESS, kind::THREAD].contains(&node.kind))
-        .map(|node| node.tgid)
+        .filter(|node| node.kind == kind::CURRENCY)
+        .map(|node| (node.number, by_slot.remove(&node.index).unwrap_or_default()))
+        .collect()
 }

@@ -4,12 +4,12 @@
 //!
 //! All failures are reported at the end, not only the first one.
 
-use crate::common::nothing_is_left;
+use crate::common::{image_with, nothing_is_left};
 use crate::status::{counter, processes, user};
 use serde_json::Value;
 use std::collections::BTreeMap;
 use std::time::Duration;
-use tombola_lab::vm::{Kernel, Machine, Mode, Progress, tombola_image};
+use tombola_lab::vm::{Kernel, Machine, Mode, Progress};
 
 /// The part of what is due that may be missing.
 const TOLERANCE: f64 = 0.01;
@@ -35,9 +35,7 @@ impl Attacks {
             timeout: Duration::from_secs(1800),
             ..Machine::default()
         };
-        let mut image = tombola_image().expect("make build, make vm");
-        let script = concat!(include_str!("guest.sh"), include_str!("attacks.sh"));
-        image.file("attacks.sh", script, 0o755);
+        let image = image_with("attacks.sh", include_str!("attacks.sh"));
         let outcome = machine
             .shell(&image, &format!("sh /attacks.sh {sets}"), |progress| {
                 if let Progress::Line(line) = progress

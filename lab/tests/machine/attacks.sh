@@ -468,10 +468,14 @@ restart() {
     lsetbase -u alice 1000
 }
 
-# As many threads of one user as possible, more than there are slots: other users' processes still start, and get their shares.
-threads() {
+allow_many_threads() {
     sysctl -qw kernel.threads-max=200000 kernel.pid_max=200000 vm.max_map_count=200000
     prlimit --pid $$ --nproc=100000
+}
+
+# As many threads of one user as possible, more than there are slots: other users' processes still start, and get their shares.
+threads() {
+    allow_many_threads
     attack alice take-places --most 33500
     head -n 1 /tmp/attacker.out
     for other in bob root; do
@@ -485,8 +489,7 @@ threads() {
 patience() {
     tombola stop >/dev/null
     schedule '--policy stride --quantum 10ms'
-    sysctl -qw kernel.threads-max=200000 kernel.pid_max=200000 vm.max_map_count=200000
-    prlimit --pid $$ --nproc=100000
+    allow_many_threads
     attack alice freeze-threads --threads 14000
     measure freeze-many-threads 60
     [ -e /run/tombola/pid ] || wrong freeze-many-threads 'the scheduler has ended'

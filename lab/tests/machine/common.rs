@@ -1,6 +1,15 @@
 //! What tests on the real kernel have in common.
 
 use serde_json::Value;
+use tombola_lab::vm::{Image, tombola_image};
+
+/// An image with a script in `/`, which may call the functions of guest.sh.
+pub fn image_with(name: &str, script: &str) -> Image {
+    let mut image = tombola_image().expect("make build, make vm");
+    let text = [include_str!("guest.sh"), script].concat();
+    image.file(name, text, 0o755);
+    image
+}
 
 /// Checks `status --json --all` of a scheduler whose processes have all exited, taken while nothing else ran. No thread waits.
 /// The only clients are the two roots, best effort and the users; and the shell, the scheduler and the status, of a thread each.

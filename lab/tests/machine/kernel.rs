@@ -3,12 +3,12 @@
 //!
 //! The figures are in virtual time, the same in every run. They are read from `tombola status --json`, as a user would.
 
-use crate::common::nothing_is_left;
+use crate::common::{image_with, nothing_is_left};
 use crate::status::{counter, processes, received, user};
 use serde_json::Value;
 use std::collections::BTreeMap;
 use std::time::Duration;
-use tombola_lab::vm::{Kernel, Machine, Mode, Progress, tombola_image};
+use tombola_lab::vm::{Kernel, Machine, Mode, Progress};
 
 /// What the script measured in one case.
 #[derive(Default)]
@@ -49,9 +49,7 @@ impl Run {
             timeout: Duration::from_secs(3600),
             ..Machine::default()
         };
-        let mut image = tombola_image().expect("make build, make vm");
-        let script = concat!(include_str!("guest.sh"), include_str!("kernel.sh"));
-        image.file("kernel.sh", script, 0o755);
+        let image = image_with("kernel.sh", include_str!("kernel.sh"));
         let command = format!("sh /kernel.sh '{options}' {windows} {seconds} {sets}");
         let outcome = machine
             .shell(&image, &command, |progress| {

@@ -4,11 +4,11 @@
 //! `TOMBOLA_RACES_SECONDS`, `TOMBOLA_ECONOMY_STEPS` and `TOMBOLA_RESTARTS` say for how long and how often; `make robust` sets all
 //! of them high.
 
-use crate::common::nothing_is_left;
+use crate::common::{image_with, nothing_is_left};
 use crate::environment::from_environment;
 use serde_json::Value;
 use std::time::Duration;
-use tombola_lab::vm::{Kernel, Machine, Mode, tombola_image};
+use tombola_lab::vm::{Kernel, Machine, Mode};
 
 fn run(cpus: u32, mode: Mode, kernel: Kernel, command: &str) -> String {
     let machine = Machine {
@@ -19,9 +19,7 @@ fn run(cpus: u32, mode: Mode, kernel: Kernel, command: &str) -> String {
         timeout: Duration::from_secs(3 * 3600),
         ..Machine::default()
     };
-    let mut image = tombola_image().expect("make build, make vm");
-    let script = concat!(include_str!("guest.sh"), include_str!("robust.sh"));
-    image.file("robust.sh", script, 0o755);
+    let image = image_with("robust.sh", include_str!("robust.sh"));
     let outcome = machine
         .shell(&image, &format!("sh /robust.sh {command}"), |_| ())
         .expect("the machine runs");
