@@ -6,6 +6,7 @@ use nix::sched::{CloneFlags, unshare};
 use nix::unistd::{Pid, Uid, seteuid, setresuid};
 use std::ffi::CString;
 use std::io::{PipeReader, PipeWriter, Read, Write, pipe};
+use tombola_kernel::abi::TICKETS_DEFAULT;
 use tombola_kernel::calls::Client;
 
 #[derive(clap::Args)]
@@ -66,6 +67,9 @@ pub struct Namespace {
     /// The processes sleep instead of burning
     #[arg(long)]
     asleep: bool,
+    /// Each process tries to make a currency of its uid's, and to enter it
+    #[arg(long)]
+    own_currency: bool,
 }
 
 /// As many as /etc/subuid gives a user by default.
@@ -128,6 +132,9 @@ fn populate(args: &Namespace) -> Result<()> {
             let uid = Uid::from_raw(number);
             setresuid(uid, uid, uid)?;
             die_with_parent()?;
+            if args.own_currency {
+                enter_own_currency(args.first + number)?;
+            }
             writer.write_all(b".")?;
             if args.asleep {
                 sleep_for_ever();
@@ -139,6 +146,15 @@ fn populate(args: &Namespace) -> Result<()> {
     let mut arrived = vec![0; args.uids as usize];
     if reader.read_exact(&mut arrived).is_err() {
         bail!("not all processes could take their uids");
+    }
+    Ok(())
+}
+
+/// Does nothing more if the currency is refused, as it should be.
+fn enter_own_currency(uid: u32) -> Result<()> {
+    let client = Client::open()?;
+    if let Ok(own) = client.make_currency(uid, "own", TICKETS_DEFAULT, None) {
+        client.move_process(std::process::id(), Some(&own))?;
     }
     Ok(())
 }

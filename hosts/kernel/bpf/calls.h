@@ -176,14 +176,27 @@ static __always_inline s64 move_process(struct tombola_call *call, struct tb_que
 	return to ? move_running(number, to, how) : -ENOENT;
 }
 
+/*
+ * Does the thread still count for a former user? What is asked for must count for the present one, and the end of the slice looks
+ * that up (update_owner).
+ */
+static __always_inline bool is_outdated(struct task_struct *p, struct task *t)
+{
+	if (!t->client || t->uid == uid_of(p))
+		return false;
+	scx_bpf_kick_cpu(scx_bpf_task_cpu(p), SCX_KICK_PREEMPT);
+	return true;
+}
+
 static __always_inline s64 call_process(struct tombola_call *call, struct run_queue *rq, struct task_struct *p)
 {
 	u32 client = process_by(task_find(p), &rq->economy, (u32)p->tgid);
 	u64 number = number_of(client);
-	u32 user = state_of(client)->user; /* before may_control */
+	struct task *t = task_find(p);
+	u32 user; /* looked up before may_control */
 
 	/* Look again: the number is the client's only if the process still had the client when it was read. */
-	if (!client || process_by(task_find(p), &rq->economy, (u32)p->tgid) != client)
+	if (!client || process_by(t, &rq->economy, (u32)p->tgid) != client)
 		return -ESRCH;
 	if (call->op == TOMBOLA_GET_TICKETS || call->op == TOMBOLA_GET_WINS || call->op == TOMBOLA_GET_QUANTUM_USE)
 		return is_visible(&rq->economy, client) ? get_of_process(call, &rq->economy, client) : -EPERM;
@@ -192,6 +205,9 @@ static __always_inline s64 call_process(struct tombola_call *call, struct run_qu
 	/* The first process must not be frozen: without it, no orphan is reaped. */
 	if (call->op == TOMBOLA_SET_TICKETS && ((u32)call->value > TOMBOLA_TICKETS_MAX || (!(u32)call->value && p->tgid == 1)))
 		return -ERANGE;
+	if (is_outdated(p, t))
+		return -EAGAIN;
+	user = state_of(client)->user;
 	if (!may_control(p))
 		return -EPERM;
 	if (call->op == TOMBOLA_MOVE_PROCESS)

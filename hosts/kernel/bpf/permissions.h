@@ -20,10 +20,10 @@ static __always_inline u32 caller_uid(void)
 	return bpf_get_current_task_btf()->cred->euid.val;
 }
 
-/* May the caller do what only the owner, `uid`, may? A uid that belongs to another user (owner_of) owns nothing. */
+/* May the caller do what only the owner, `uid`, may? A uid for which another user pays owns nothing. */
 static __always_inline bool may_act_for(u32 uid)
 {
-	return (uid == caller_uid() && owner_of(uid) == uid) || may_nice();
+	return (uid == caller_uid() && payer_of(bpf_get_current_task_btf()->cred, uid) == uid) || may_nice();
 }
 
 /* The rule of kill(2): a process does not belong to a user for whom it only acts by its effective uid. */

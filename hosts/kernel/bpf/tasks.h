@@ -149,7 +149,7 @@ static __always_inline u32 found(struct task_struct *p)
 		return TB_NONE;
 	if (leader && p->tgid != p->pid)
 		process = process_with(task_find(leader));
-	return step_found_thread(user_of(payer_of(cred)), process, numbers_of(p));
+	return step_found_thread(user_of(payer_of(cred, cred->uid.val)), process, numbers_of(p));
 }
 
 /* A thread starts, forked by `forker` if that is ours, or is found when the scheduler begins. TB_NONE: no slot is left. */
@@ -194,7 +194,7 @@ static __always_inline void belongs_to(u32 client, u32 user)
 __noinline int step_change_user(u32 leaf, u64 number)
 {
 	struct run_queue *rq = queue_of(0);
-	u32 process, home, user = (u32)number;
+	u32 process, home, former, user = (u32)number;
 	int ret = -ENOENT;
 
 	if (!rq)
@@ -203,13 +203,18 @@ __noinline int step_change_user(u32 leaf, u64 number)
 	if (client_of(&rq->economy, number) && !state_of(user)->closed) {
 		process = process_of(&rq->economy, leaf);
 		home = home_of(&rq->economy, process);
+		former = state_of(process)->user;
 		ret = (state_of(leaf)->user == user && state_of(process)->user == user) ||
 		      (tb_at(&rq->economy, home)->kind == TB_KIND_CURRENCY && state_of(home)->user == user);
 		belongs_to(leaf, user);
 		if (process != leaf)
 			belongs_to(process, user);
-		if (!ret && state_of(process)->limit == TOMBOLA_NO_LIMIT)
+		if (!ret && state_of(process)->limit == TOMBOLA_NO_LIMIT) {
 			state_of(process)->frozen = 0;
+			/* The other user's, perhaps many, count for nothing here. Root's are an administrator's. */
+			if (former != root_client)
+				tb_set_tickets(&rq->economy, RULES, process, TB_TICKETS_DEFAULT);
+		}
 	}
 	bpf_spin_unlock(&rq->lock);
 	return ret;
@@ -229,7 +234,7 @@ static __always_inline void update_owner(struct task_struct *p, struct task *t)
 
 	if (t->uid == uid || !rq || !cred)
 		return;
-	user = user_of(payer_of(cred));
+	user = user_of(payer_of(cred, cred->uid.val));
 	same = step_change_user(t->client, user);
 	if (same < 0)
 		return;

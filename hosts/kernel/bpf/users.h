@@ -48,10 +48,9 @@ static __always_inline struct user_namespace *outermost(const struct cred *cred)
 	return ns && ns->level == 1 ? ns : 0;
 }
 
-/* The uid that pays for a task with these credentials. Root pays for itself in every namespace. */
-static __noinline u32 payer_of(const struct cred *cred)
+/* The uid that pays for what a task with these credentials does as `uid`. Root pays for itself in every namespace. */
+static __noinline u32 payer_of(const struct cred *cred, u32 uid)
 {
-	u32 uid = cred->uid.val;
 	struct user_namespace *ns = outermost(cred);
 
 	if (uid && ns) {

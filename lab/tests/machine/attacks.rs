@@ -175,6 +175,10 @@ fn identities(attacks: &mut Attacks) {
     // Root's process is still charged to root.
     attacks.has("root", "act-as", 0.5);
     attacks.bob_has("become-owner", 0.5);
+    let of_burn: f64 = processes(&attacks.windows["become-root"], "root", "burn")
+        .iter()
+        .sum();
+    attacks.at_least("become-root", "root's own process", of_burn, 0.5);
     let of_frozen = attacks.received("enter-own", "bob");
     attacks.at_most("enter-own", "bob", of_frozen, 0.01, 0.0);
 }
@@ -209,7 +213,7 @@ fn limited_processes(attacks: &mut Attacks) {
 }
 
 fn namespaces(attacks: &mut Attacks) {
-    for case in ["subordinate", "outside", "container"] {
+    for case in ["subordinate", "outside", "container", "own-currency"] {
         attacks.bob_has(case, 0.5);
     }
     let of_root = attacks.received("container", "root");

@@ -145,6 +145,20 @@ identities() {
     window become-owner 5
     end
 
+    # Her many tickets must not count beside root's processes.
+    cp "$(command -v attacker)" /tmp/of-root
+    chmod 4755 /tmp/of-root
+    : >/tmp/attacker.out
+    $as_alice lnice -t $rich /tmp/of-root become-owner >/tmp/attacker.out 2>&1 &
+    attacker=$!
+    of_root="$of_root $attacker"
+    set_up become-root
+    as root burn
+    of_root="$of_root $!"
+    sleep 0.5
+    window become-root 5
+    end
+
     # If it enters a currency of his before the scheduler has seen that it is his, it stays there.
     $as_bob tombola currency make own
     : >/tmp/attacker.out
@@ -241,6 +255,8 @@ namespaces() {
     measure outside 5
     attack root namespace --owner 0 --first 200000 --uids 9
     measure container
+    attack root namespace --owner "$alice" --first 300000 --uids 9 --own-currency # a range that /etc/subuid does not have
+    measure own-currency 5
 }
 
 # More uids than there ever were slots for users; then a new user starts a process. Twice, as the slots are freed.
