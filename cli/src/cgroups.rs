@@ -1,7 +1,9 @@
 //! Finds the limits and weights of CPU time of cgroups: the kernel's own scheduler enforces them, Tombola does not.
 
+use crate::names::ROOT;
 use serde::Serialize;
 use std::fs;
+use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 use tombola_kernel::printable;
 
@@ -25,12 +27,17 @@ pub struct Setting {
     pub value: String,
 }
 
-/// All settings, in the order of the paths. Cgroups may be made and removed meanwhile.
-pub fn without_effect(cgroups: &Path) -> Vec<Setting> {
+/// All settings of the machine, in the order of the paths; not those inside cgroups that are delegated to a user, who may make
+/// any number of them. Cgroups may be made and removed meanwhile.
+pub fn without_effect() -> Vec<Setting> {
+    found_below(Path::new(CGROUPS), ROOT)
+}
+
+fn found_below(cgroups: &Path, owner: u32) -> Vec<Setting> {
     let mut found = Vec::new();
     walk(cgroups, &mut |cgroup| {
         found.extend(settings(cgroups, cgroup));
-        true
+        is_of(cgroup, owner)
     });
     found.sort_by(|a, b| a.cgroup.cmp(&b.cgroup));
     found
@@ -61,6 +68,10 @@ pub fn walk(cgroup: &Path, visit: &mut impl FnMut(&Path) -> bool) {
             walk(&entry.path(), visit);
         }
     }
+}
+
+pub fn is_of(cgroup: &Path, owner: u32) -> bool {
+    fs::metadata(cgroup).is_ok_and(|metadata| metadata.uid() == owner)
 }
 
 /// A line for each of the first settings, and one for the number of the others.
@@ -111,16 +122,20 @@ mod tests {
             fs::write(folder.join("cpu.idle"), "0\n").unwrap();
         }
         fs::write(slice.join("cpu.max"), "max 50000\n").unwrap();
-        assert_eq!(without_effect(&root), []);
+        let own = nix::unistd::getuid().as_raw();
+        assert_eq!(found_below(&root, own), []);
         fs::write(unit.join("cpu.max"), "50000 100000\n").unwrap();
         fs::write(slice.join("cpu.weight"), "200\n").unwrap();
         assert_eq!(
-            without_effect(&root),
+            found_below(&root, own),
             [
                 setting("/a.slice", "cpu.weight", "200"),
                 setting("/a.slice/b.service", "cpu.max", "50000 100000"),
             ]
         );
+        fs::write(root.join("cpu.weight"), "50\n").unwrap();
+        let delegated = found_below(&root, own + 1);
+        assert_eq!(delegated, [setting("/", "cpu.weight", "50")]);
         fs::remove_dir_all(root).unwrap();
     }
 

@@ -1,14 +1,13 @@
 //! The report of `tombola status`, as text and as JSON.
 
 use crate::amounts::told;
-use crate::cgroups::{self, CGROUPS, Setting};
+use crate::cgroups::{self, Setting};
 use crate::ejection;
 use crate::names::{self, Names};
 use crate::table;
 use crate::watch::{self, Account, Time, Under, Watched};
 use serde::Serialize;
 use std::collections::BTreeMap;
-use std::path::Path;
 use std::time::Duration;
 use tombola_kernel::abi::kind;
 use tombola_kernel::calls::{Client, Info};
@@ -97,7 +96,7 @@ pub fn watch(client: &Client, interval: Duration, all: bool) -> Result<Tombola> 
         threaded,
         waiting,
         counters: client.counters()?.into_iter().collect(),
-        without_effect: cgroups::without_effect(Path::new(CGROUPS)),
+        without_effect: cgroups::without_effect(),
         interval_s: watched.interval.as_secs_f64(),
         users: users(&watched, all),
     })

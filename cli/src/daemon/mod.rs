@@ -6,15 +6,16 @@
 //! kernel does not report their processes. Looks that use much CPU time come less often: they use at most a hundredth of a CPU.
 
 mod base;
+mod pace;
 mod reservation_finder;
 mod reserve;
 
 use crate::amounts::FROZEN;
 use crate::names::ROOT;
-use crate::rules::Rules;
+use crate::rules::{Reserve, Rules};
 use crate::warn;
 use base::{Base, Store};
-use nix::time::{ClockId, clock_gettime};
+use pace::cpu_time;
 use reserve::Reservations;
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -64,7 +65,7 @@ impl Keeper {
             warn(&error);
             Base::new()
         });
-        keeper.apply_to_machine(&keeper.rules)?;
+        keeper.apply_to_machine()?;
         let now = keeper.base(&keeper.client.tree()?)?;
         let wanted = base::at_start(&keeper.rules, &saved, &now);
         keeper.seen = keeper.set(&wanted, &now)?;
@@ -73,19 +74,34 @@ impl Keeper {
         Ok(keeper)
     }
 
-    /// Replaces the rules. If the new floor is refused, the former rules hold.
+    /// Replaces the rules. After an error, such as a refused floor, the former rules hold.
     pub fn reload(&mut self, rules: Rules) -> Result<()> {
-        if let Err(error) = self.change_floor(&rules) {
-            self.reservations.apply(&self.client, &self.rules.reserve);
-            return Err(error);
+        let former = std::mem::replace(&mut self.rules, rules);
+        let changed = self.change_from(&former);
+        if changed.is_err() {
+            let refused = std::mem::replace(&mut self.rules, former);
+            // What cannot be restored either is reported by the first error.
+            let _ = self
+                .apply_to_machine()
+                .and_then(|()| self.set_base(&refused));
         }
-        self.apply_to_machine(&rules)?;
-        let now = self.base(&self.client.tree()?)?;
-        let set = self.set(&base::at_reload(&self.rules, &rules, &now), &now)?;
-        self.seen.extend(set);
-        self.reservations.apply(&self.client, &rules.reserve);
-        self.rules = rules;
+        self.reservations.apply(&self.client, &self.rules.reserve);
         self.next = Instant::now();
+        changed
+    }
+
+    fn change_from(&mut self, former: &Rules) -> Result<()> {
+        self.change_floor(&former.reserve)?;
+        self.apply_to_machine()?;
+        self.set_base(former)
+    }
+
+    // Base tickets, by the rules in place of `former`.
+    fn set_base(&mut self, former: &Rules) -> Result<()> {
+        let now = self.base(&self.client.tree()?)?;
+        let wanted = base::at_reload(former, &self.rules, &now);
+        let set = self.set(&wanted, &now)?;
+        self.seen.extend(set);
         Ok(())
     }
 
@@ -134,21 +150,22 @@ impl Keeper {
     }
 
     // Reservations are ended or reduced first only if the new floor does not fit beside them.
-    fn change_floor(&mut self, rules: &Rules) -> Result<()> {
-        match self.client.set_floor(rules.floor.hundredths()) {
+    fn change_floor(&mut self, former: &[Reserve]) -> Result<()> {
+        let floor = self.rules.floor.hundredths();
+        match self.client.set_floor(floor) {
             Err(Error::Floor { .. }) => {
                 self.reservations
-                    .make_room(&self.client, &self.rules.reserve, &rules.reserve);
-                self.client.set_floor(rules.floor.hundredths())
+                    .make_room(&self.client, former, &self.rules.reserve);
+                self.client.set_floor(floor)
             }
             answer => answer,
         }
     }
 
-    fn apply_to_machine(&self, rules: &Rules) -> Result<()> {
-        self.client.set_floor(rules.floor.hundredths())?;
-        self.client.set_root(rules.root.hundredths())?;
-        self.client.set_default_base_tickets(rules.default)
+    fn apply_to_machine(&self) -> Result<()> {
+        self.client.set_floor(self.rules.floor.hundredths())?;
+        self.client.set_root(self.rules.root.hundredths())?;
+        self.client.set_default_base_tickets(self.rules.default)
     }
 
     // A user's node has the user's base tickets, except root's node, whose tickets rise with those of other users.
@@ -193,10 +210,4 @@ impl Keeper {
         }
         Ok(set)
     }
-}
-
-// Of this thread. How long a look takes by the clock also depends on others: on a busy machine looks would come too late.
-fn cpu_time() -> Duration {
-    let now = clock_gettime(ClockId::CLOCK_THREAD_CPUTIME_ID);
-    now.map_or(Duration::ZERO, Duration::from)
 }

@@ -1,6 +1,7 @@
 //! Finds the processes that the rules reserve for, and names their currencies.
 
-use crate::cgroups::walk;
+use super::pace::Pace;
+use crate::cgroups::{is_of, walk};
 use crate::currency::is_of_name;
 use crate::names::ROOT;
 use crate::rules::{Reserve, What};
@@ -9,7 +10,6 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::CString;
 use std::fs;
 use std::mem::MaybeUninit;
-use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use tombola_kernel::abi::NAME;
 
@@ -128,7 +128,9 @@ impl Finder {
         let units = self.of_units(rules);
         let is_program = |rule: &Reserve| matches!(rule.what, What::Program(_));
         let programs = rules.iter().any(is_program);
+        let mut pace = Pace::new();
         for pid in pids {
+            pace.rest();
             let of_program = programs
                 .then(|| fs::read_link(format!("/proc/{pid}/exe")).ok())
                 .flatten()
@@ -181,10 +183,6 @@ fn note(units: &mut BTreeMap<String, PathBuf>, path: &Path, wanted: &BTreeSet<&S
 fn pids(cgroup: &Path) -> Vec<u32> {
     let text = fs::read_to_string(cgroup.join("cgroup.procs")).unwrap_or_default();
     text.lines().filter_map(|line| line.parse().ok()).collect()
-}
-
-fn is_of(path: &Path, owner: u32) -> bool {
-    fs::metadata(path).is_ok_and(|metadata| metadata.uid() == owner)
 }
 
 #[cfg(test)]

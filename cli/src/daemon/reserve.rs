@@ -62,6 +62,7 @@ impl Reservations {
         if !self.follow(rules) {
             return;
         }
+        self.end_but_for(client, rules);
         let free: BTreeMap<u32, u32> = processes(nodes)
             .into_iter()
             .filter(|(_, under)| *under == Under::BestEffort)
@@ -112,15 +113,17 @@ impl Reservations {
             self.end(client, &rule.what)?;
             return Err(error);
         }
+        // One user's error does not keep the others from theirs.
+        let mut outcome = Ok(());
         for (pid, uid) in newcomers {
-            let currency = held.of_user(client, &rule.what, *uid)?;
-            match client.move_process(*pid, Some(currency)) {
+            let currency = held.of_user(client, &rule.what, *uid);
+            match currency.and_then(|currency| client.move_process(*pid, Some(currency))) {
                 // It has exited meanwhile.
                 Err(Error::NoProcess { .. } | Error::NoTickets { .. }) | Ok(()) => (),
-                Err(error) => return Err(error),
+                Err(error) => outcome = Err(error),
             }
         }
-        Ok(())
+        outcome
     }
 
     fn begin(&mut self, client: &Client, rule: &Reserve) -> Result<()> {
@@ -138,9 +141,10 @@ impl Reservations {
         Ok(())
     }
 
-    // Moves the processes out first: retiring the currency would move them to root's user currency.
+    // Moves the processes out first: retiring the currency would move them to root's user currency. After an error the next look
+    // tries again.
     fn end(&mut self, client: &Client, what: &What) -> Result<()> {
-        let Some(held) = self.held.remove(what) else {
+        let Some(held) = self.held.get_mut(what) else {
             return Ok(());
         };
         for _ in 0..TRIES {
@@ -153,10 +157,13 @@ impl Reservations {
                 let _ = client.move_process(pid, None); // it may have exited
             }
         }
-        for currency in held.of_users.values() {
-            retire(client, currency)?;
+        while let Some(last) = held.of_users.last_entry() {
+            retire(client, last.get())?;
+            last.remove();
         }
-        retire(client, &held.currency)
+        retire(client, &held.currency)?;
+        self.held.remove(what);
+        Ok(())
     }
 
     fn refuse(&mut self, what: &What, error: &Error) {

@@ -1,7 +1,7 @@
 //! `tombola start`, `tombola stop` and `tombola reload`.
 
 use super::published::{Published, answered, rules_file};
-use crate::cgroups::{self, CGROUPS};
+use crate::cgroups;
 use crate::daemon::Keeper;
 use crate::ejection;
 use crate::rules::{Rules, RulesFile};
@@ -49,7 +49,7 @@ fn try_start(options: &Options, verbose: bool, file: RulesFile, rules: Rules) ->
     let risks = rules.risks();
     let mut keeper = Keeper::start(rules)?;
     let published = Published::new(file.path());
-    let no_effect = cgroups::warning(&cgroups::without_effect(Path::new(CGROUPS)));
+    let no_effect = cgroups::warning(&cgroups::without_effect());
     for warning in risks.into_iter().chain(no_effect) {
         warn(&warning);
     }
