@@ -80,7 +80,7 @@ impl Keeper {
         let changed = self.change_from(&former);
         if changed.is_err() {
             let refused = std::mem::replace(&mut self.rules, former);
-            // What cannot be restored either is reported by the first error.
+            // The first error is reported; what could not be restored mostly has the same cause.
             let _ = self
                 .apply_to_machine()
                 .and_then(|()| self.set_base(&refused));
@@ -141,12 +141,25 @@ impl Keeper {
             self.absent.remove(&uid);
             self.seen.insert(uid);
         }
+        self.save(&now);
+        Ok(())
+    }
+
+    /// Saves what was set since the last look.
+    pub fn save_at_end(&mut self) {
+        match self.client.tree().and_then(|nodes| self.base(&nodes)) {
+            Ok(now) => self.save(&now),
+            Err(Error::NotRunning { .. }) => (),
+            Err(error) => warn(&error.to_string()),
+        }
+    }
+
+    fn save(&mut self, now: &Base) {
         let mut saved = self.absent.clone();
-        saved.extend(base::said(&self.rules, &now));
+        saved.extend(base::said(&self.rules, now));
         if let Err(error) = self.store.save(&saved) {
             warn(&error);
         }
-        Ok(())
     }
 
     // Reservations are ended or reduced first only if the new floor does not fit beside them.

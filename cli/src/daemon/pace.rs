@@ -1,12 +1,12 @@
-//! How much CPU time the daemon uses. It is real-time, so others wait while it works.
+//! How much CPU time the daemon uses in one piece when it looks at each process. It is real-time, so others wait while it works.
 
 use nix::time::{ClockId, clock_gettime};
 use std::thread::sleep;
 use std::time::Duration;
 
-/// The most that the daemon uses in one piece,
+/// CPU time of a piece of work,
 const PIECE: Duration = Duration::from_millis(2);
-/// and how many times as long it then sleeps.
+/// and how many times as long the daemon then sleeps.
 const SLEEP: u32 = 9;
 
 /// For long work: rests now and then.

@@ -141,8 +141,8 @@ impl Reservations {
         Ok(())
     }
 
-    // Moves the processes out first: retiring the currency would move them to root's user currency. After an error the next look
-    // tries again.
+    // The processes move out first: a running one is charged for its reservation when it moves, not when its currency is retired.
+    // After an error the next look tries again.
     fn end(&mut self, client: &Client, what: &What) -> Result<()> {
         let Some(held) = self.held.get_mut(what) else {
             return Ok(());
@@ -239,7 +239,7 @@ impl Held {
             .copied()
     }
 
-    // Of users whose last process has exited. Root may have a thousand currencies.
+    // Of users whose last process has exited. All of them are root's, who may have a thousand.
     fn retire_empty(
         &mut self,
         client: &Client,

@@ -68,7 +68,7 @@ fn try_start(options: &Options, verbose: bool, file: RulesFile, rules: Rules) ->
     let file = RulesFile::of_daemon(file.path().to_owned());
     let end = serve(&mut running, &mut keeper, &file, &published);
     notify(NotifyState::Stopping);
-    keeper.look(); // saves what was set in the last second
+    keeper.save_at_end();
     Ok(end)
 }
 
