@@ -24,9 +24,10 @@ help:
 build: deps
 	$(CARGO) build --release --workspace
 
+# In the release profile: so `build` need not compile build scripts and macros again.
 lint: deps
 	$(CARGO) fmt --check
-	$(CARGO) clippy --workspace --all-targets -- -D warnings
+	$(CARGO) clippy --release --workspace --all-targets -- -D warnings
 
 demo: vm build
 	target/release/tombola-lab demo --out out/demo

@@ -177,12 +177,12 @@ static __always_inline s64 move_process(struct tombola_call *call, struct tb_que
 }
 
 /*
- * Does the thread still count for a former user? What is asked for must count for the present one, and the end of the slice looks
- * that up (update_owner).
+ * Does the process still count for a former user? What its owner asks for must count for the present one, which is looked up when
+ * its slice ends (update_owner). If it runs, that is now.
  */
 static __always_inline bool is_outdated(struct task_struct *p, struct task *t)
 {
-	if (!t->client || t->uid == uid_of(p))
+	if (!t->client || t->uid == uid_of(p) || may_nice())
 		return false;
 	scx_bpf_kick_cpu(scx_bpf_task_cpu(p), SCX_KICK_PREEMPT);
 	return true;
@@ -192,8 +192,8 @@ static __always_inline s64 call_process(struct tombola_call *call, struct run_qu
 {
 	u32 client = process_by(task_find(p), &rq->economy, (u32)p->tgid);
 	u64 number = number_of(client);
-	struct task *t = task_find(p);
-	u32 user; /* looked up before may_control */
+	struct task *t = task_find(p); /* for the second look, so after the number */
+	u32 user; /* read before the check: the step refuses if the owner changes after it */
 
 	/* Look again: the number is the client's only if the process still had the client when it was read. */
 	if (!client || process_by(t, &rq->economy, (u32)p->tgid) != client)
@@ -289,9 +289,23 @@ static __always_inline s64 retire_currency(struct tb_queue *q, u32 client, u64 n
 	return 0;
 }
 
+/*
+ * How many currencies are nested in a client, itself included. A look at all currencies takes long: it leaves the call's RCU read
+ * section, for which grace periods would wait.
+ */
+static __always_inline u32 height_of(u32 client)
+{
+	u32 height;
+
+	bpf_rcu_read_unlock();
+	height = look_for_height(TB_FROZEN, client);
+	bpf_rcu_read_lock();
+	return height;
+}
+
 static __always_inline s64 move_currency(struct tombola_call *call, struct tb_queue *q, u32 client)
 {
-	u32 seen = *(volatile u32 *)&structure;
+	u32 seen = step_structure(client);
 	u64 number = destination(q, call->value, client);
 	u32 to = (u32)number;
 
@@ -301,7 +315,7 @@ static __always_inline s64 move_currency(struct tombola_call *call, struct tb_qu
 		return -EXDEV;
 	if (look_inside(to, client))
 		return -ELOOP;
-	if (look_nested(to) + look_for_height(TB_FROZEN, client) > TB_NESTED_MAX)
+	if (look_nested(to) + height_of(client) > TB_NESTED_MAX)
 		return -E2BIG;
 	return move_running(call->currency, number, seen | by_caller(TB_NONE));
 }

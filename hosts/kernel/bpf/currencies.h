@@ -43,7 +43,7 @@ __noinline u64 step_make(u64 inside, u32 tickets, u32 user)
 		number = number_of(made);
 		state_of(user)->made++;
 		nr_currencies++;
-		structure++;
+		++*structure_of(made);
 	}
 	bpf_spin_unlock(&rq->lock);
 	return number;
@@ -100,7 +100,7 @@ __noinline u32 look_for_height(u32 i, u32 outer)
 __noinline int reparent_children(u32 i, u64 from, u64 by)
 {
 	struct run_queue *rq = queue_of(0);
-	int ret = 0, fell;
+	int ret = 0, error;
 
 	if (!rq)
 		return 0;
@@ -108,9 +108,10 @@ __noinline int reparent_children(u32 i, u64 from, u64 by)
 		if (i >= rq->economy.fresh)
 			break;
 		if (tb_at(&rq->economy, i)->parent == (u32)from || (state_of(i)->home == from && is_away(&rq->economy, i))) {
-			fell = step_move(number_of(i), OUT, by | *(volatile u32 *)&structure);
-			if (fell && fell != -ESRCH) /* removed meanwhile, or long ago */
-				ret = fell;
+			/* The present number: out of a currency, nothing can be nested deeper than it was. */
+			error = step_move(number_of(i), OUT, by | step_structure(i));
+			if (error && error != -ESRCH) /* removed meanwhile, or long ago */
+				ret = error;
 		}
 		i++;
 	}
@@ -143,9 +144,9 @@ __noinline int step_retire(u64 number)
 	if (client_of(&rq->economy, number) && tb_at(&rq->economy, client)->kind == TB_KIND_CURRENCY &&
 	    !tb_at(&rq->economy, client)->clients) {
 		state_of(state_of(client)->user)->made--;
+		++*structure_of(client);
 		free_client(&rq->economy, client);
 		nr_currencies--;
-		structure++;
 		ret = 1;
 	}
 	bpf_spin_unlock(&rq->lock);

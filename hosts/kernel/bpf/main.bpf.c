@@ -205,6 +205,16 @@ static __always_inline void keep(s32 cpu, struct task_struct *p, struct tb_queue
 	task_set_slice(p, slice_ns);
 }
 
+/*
+ * A kernel thread whose slice is over, and nobody else wants the CPU. Without a new slice the kernel enqueues it (ENQ_LAST), and
+ * kernels of 6.16 then idle until something else happens.
+ */
+static __always_inline void keep_kernel_thread(struct task_struct *prev)
+{
+	if (prev && prev->scx.flags & SCX_TASK_QUEUED && !task_of(prev)->client)
+		task_set_slice(prev, tombola_config.rules.quantum_ns);
+}
+
 void BPF_STRUCT_OPS(tombola_dispatch, s32 cpu, struct task_struct *prev)
 {
 	struct run_queue *rq = queue_of(0);
@@ -216,8 +226,10 @@ void BPF_STRUCT_OPS(tombola_dispatch, s32 cpu, struct task_struct *prev)
 		return;
 	drawn = step_draw((u32)cpu, held, now, cpu_mask(cpu) | inactive);
 	winner = (u32)drawn;
-	if (!winner)
+	if (!winner) {
+		keep_kernel_thread(prev);
 		return;
+	}
 	waiting = rq->economy.waiting + (held && winner != held);
 	if (drawn & DRAW_URGENT)
 		slice_ns = SLICE_URGENT_NS;
@@ -267,6 +279,9 @@ void BPF_STRUCT_OPS(tombola_running, struct task_struct *p)
 
 	if (!t->client || !(rq = queue_of(t->queue))) {
 		c->leaf = TB_NONE;
+		/* A kernel thread: see tombola_cpu_offline. */
+		if (c->offline)
+			task_set_slice(p, ~0ull);
 		return;
 	}
 	state = tb_at(&rq->economy, t->client)->state;
@@ -315,6 +330,9 @@ void BPF_STRUCT_OPS(tombola_stopping, struct task_struct *p, bool runnable)
 		step_leave(t->queue, t->client);
 	state = state_of(t->client);
 	if (tb_frozen(&rq->economy, t->client)) {
+		/* It may have been killed before it was frozen. */
+		if (runnable)
+			thaw_to_die(p, t);
 		state->border_ns = runnable && is_interrupted(p) ? t->exec_ns : 0;
 		state->frozen_ns += t->sliced_ns;
 	} else {
@@ -391,15 +409,23 @@ void BPF_STRUCT_OPS(tombola_exit_task, struct task_struct *p, struct scx_exit_ta
 	*leaf = TB_NONE;
 }
 
-/* Without these two the kernel ejects the scheduler when a CPU goes online or offline. */
 void BPF_STRUCT_OPS(tombola_cpu_online, s32 cpu)
 {
+	cpu_of(cpu)->offline = 0;
 }
 
+/*
+ * Called by the kernel thread that takes the CPU offline, which has more to do there. From now on the CPU does not call dispatch.
+ * A kernel thread whose slice ended would stay in the local DSQ for ever, because of ENQ_LAST; so its slices there do not end.
+ */
 void BPF_STRUCT_OPS(tombola_cpu_offline, s32 cpu)
 {
-	cpu_of(cpu)->leaf = TB_NONE;
-	cpu_of(cpu)->next = TB_NONE;
+	struct cpu *c = cpu_of(cpu);
+
+	c->leaf = TB_NONE;
+	c->next = TB_NONE;
+	c->offline = 1;
+	task_set_slice(bpf_get_current_task_btf(), ~0ull);
 }
 
 s32 BPF_STRUCT_OPS_SLEEPABLE(tombola_init)

@@ -12,8 +12,8 @@
  * A currency or process with a reservation is a client of that reservation; a frozen one is a client of the frozen root.
  * client_state.home says where it comes from.
  *
- * Before a currency is moved, its nesting is checked. That takes a look at every client, without the lock. If a currency is made
- * or moved meanwhile, `structure` has changed, and the move must be tried again.
+ * Before a currency is moved, its nesting is checked. That takes a look at every client, without the lock. If a currency of the
+ * same user is made or moved meanwhile, `structure` has changed, and the move must be tried again.
  */
 #pragma once
 #include "state.h"
@@ -117,7 +117,7 @@ enum {
 	TO_DIE = ~0ull - 3,     /* to its user, or to root if the user is frozen, to exit */
 };
 
-/* How. Low half: `structure` when the move was decided. AT_ONCE: ignore that, and move also a client that is away. */
+/* How. Low half: its user's `structure` when the move was decided. AT_ONCE: ignore that, and move also a client that is away. */
 #define AT_ONCE (1ull << 32)
 /* The owner asks for it, not an administrator. */
 #define BY_OWNER (1ull << 33)
@@ -184,6 +184,25 @@ static __always_inline void take_place(struct tb_queue *q, u32 process, u32 leaf
 	of_leaf->frozen = 0;
 }
 
+static __always_inline u32 *structure_of(u32 client)
+{
+	return &state_of(state_of(client)->user)->structure;
+}
+
+/* Without the lock, a caller could read the number that a move has just changed, and then check the tree before that move. */
+__noinline u32 step_structure(u32 client)
+{
+	struct run_queue *rq = queue_of(0);
+	u32 structure;
+
+	if (!rq)
+		return 0;
+	bpf_spin_lock(&rq->lock);
+	structure = *structure_of(client);
+	bpf_spin_unlock(&rq->lock);
+	return structure;
+}
+
 /* May a client move to the currency `to` now? 1: yes. 0: it is away, and `to` is its new home. Otherwise a negative error. */
 static __always_inline int may_come(struct tb_queue *q, u32 client, u32 to, u64 how)
 {
@@ -192,9 +211,9 @@ static __always_inline int may_come(struct tb_queue *q, u32 client, u32 to, u64 
 	if (how & BY_OWNER && !may_take(q, client, to))
 		return -EPERM;
 	if (tb_at(q, client)->kind == TB_KIND_CURRENCY && !(how & AT_ONCE)) {
-		if (structure != (u32)how)
+		if (*structure_of(client) != (u32)how)
 			return -EAGAIN;
-		structure++;
+		++*structure_of(client);
 	}
 	if (how & AT_ONCE || !is_away(q, client))
 		return 1;
@@ -215,8 +234,8 @@ static __always_inline void leave_home(struct tb_queue *q, u32 client)
 /*
  * Move a leaf, a process or a currency to the currency `to`; if that is a process that was made for a leaf, it replaces the leaf
  * first. -ESRCH: the client was removed. -ENOENT: `to` was removed, or is closed. -EPERM: the owner may not. -EAGAIN: it is a
- * currency, and any was made or moved since `structure` was read; or it is a leaf that has just become one of several; or it has
- * another owner. What running threads were charged in advance moves with them (tb_move).
+ * currency, and one of its user was made or moved since `structure` was read; or it is a leaf that has just become one of
+ * several; or it has another owner. What running threads were charged in advance moves with them (tb_move).
  */
 __noinline int step_move(u64 number, u64 to, u64 how)
 {
@@ -396,7 +415,7 @@ __noinline int step_close(u64 number, u32 closed)
 	bpf_spin_lock(&rq->lock);
 	if (client_of(&rq->economy, number) && tb_at(&rq->economy, (u32)number)->kind == TB_KIND_CURRENCY) {
 		state_of((u32)number)->closed = (u8)closed;
-		structure++;
+		++*structure_of((u32)number);
 		ret = 0;
 	}
 	bpf_spin_unlock(&rq->lock);

@@ -20,7 +20,7 @@
 
 #define NR_QUEUES 1
 #define NR_CPUS 512
-/* Users may take half of the clients, and so may currencies; the rest is left for threads. */
+/* At most so many users and currencies. Threads share the same slots; may_own bounds what one user takes. */
 #define NR_USERS (TB_CLIENTS / 2)
 #define NR_CURRENCIES (TB_CLIENTS / 2)
 /* The most ranges of subordinate uids (/etc/subuid). A power of two. */
@@ -115,6 +115,7 @@ struct client_state {
 	u32 user;    /* its user's client, which outlives it */
 	u32 owned;   /* of a user: clients that belong to it */
 	u32 made;    /* of a user: its currencies */
+	u32 structure; /* of a user: changes when a currency of it is made, moved, closed, opened again or retired */
 	u32 urgent;  /* of a user: entries of run_queue.urgent */
 	u32 child;   /* client of the thread that it forked last, */
 	u32 child_tid; /* and that thread's tid */
@@ -207,6 +208,7 @@ struct cpu {
 	u64 turn_end_ns; /* when the last of these ended, */
 	u64 turn_took_ns; /* how long it took, */
 	u32 urgent;     /* and whether its leaf was an urgent one */
+	u32 offline;    /* it calls dispatch no more */
 	u32 hurry;      /* a leaf has waited for so long that all slices in turn are the shortest */
 } __attribute__((aligned(64)));
 
@@ -223,7 +225,6 @@ u32 root_share = TOMBOLA_ROOT_DEFAULT;
 u32 reserved; /* tickets of all reservations. Under the lock */
 u32 nr_currencies; /* made by users. Under the lock */
 u32 base_changed; /* since the daemon last looked, users were added or have other base tickets; the daemon clears it */
-u32 structure; /* changes when a currency is made, moved, closed, opened again or retired. Under the lock */
 u32 running; /* 1 between ops.init and ops.exit */
 u32 trace_on SEC(".data.trace"); /* in a map of its own, which `tombola trace` opens and writes */
 
@@ -344,7 +345,7 @@ static __always_inline bool is_bound(struct task_struct *p)
 	return p->migration_disabled > (p == bpf_get_current_task_btf());
 }
 
-/* CPUs on which a thread may run, folded to 64 bits. The fold may include others; dispatch_task checks the true affinity. */
+/* CPUs on which a thread may run; all on a machine with more than 64, where only dispatch_task looks at its affinity. */
 static __always_inline u64 mask_of(struct task_struct *p)
 {
 	if (is_bound(p))

@@ -17,6 +17,7 @@
  *   -EPERM    not the caller's, or more than it may give itself; also if a filter (seccomp) forbids bpf(2)
  *   -ERANGE   a number out of its range
  *   -ENOSPC   every place for a user or a currency is taken
+ *   -EAGAIN   others changed the same clients all the while, or the process has just changed its user
  *
  * The comment of each function about currencies and reservations lists its other errors. Currencies:
  *
@@ -30,6 +31,7 @@
 #include <errno.h>
 #include <linux/bpf.h>
 #include <linux/types.h>
+#include <sched.h>
 #include <string.h>
 #include <sys/syscall.h>
 #include <sys/types.h>
@@ -57,18 +59,22 @@ static inline int tombola_open_pin_(const char *path)
 	return tombola_bpf_(BPF_OBJ_GET, &attr);
 }
 
-/* The kernel copies the context in, and out again after the program has changed it. */
+/* The kernel copies the context in, and out again after the program has changed it. After -EAGAIN it is called again. */
 static inline int tombola_run_(int fd, void *context, unsigned int size)
 {
 	union bpf_attr attr;
-	int ret;
+	int ret, tries = 100;
 
-	memset(&attr, 0, sizeof(attr));
-	attr.test.prog_fd = (__u32)fd;
-	attr.test.ctx_in = (__u64)(unsigned long)context;
-	attr.test.ctx_size_in = size;
-	ret = tombola_bpf_(BPF_PROG_TEST_RUN, &attr);
-	return ret < 0 ? ret : (int)attr.test.retval;
+	do {
+		memset(&attr, 0, sizeof(attr));
+		attr.test.prog_fd = (__u32)fd;
+		attr.test.ctx_in = (__u64)(unsigned long)context;
+		attr.test.ctx_size_in = size;
+		ret = tombola_bpf_(BPF_PROG_TEST_RUN, &attr);
+		if (!ret)
+			ret = (int)attr.test.retval;
+	} while (ret == -EAGAIN && --tries && !sched_yield());
+	return ret;
 }
 
 static inline long long tombola_call_(int fd, enum tombola_op op, unsigned int id, unsigned long long value)

@@ -17,7 +17,7 @@
  *   -ELOOP   the currency would be inside itself
  *   -E2BIG   currencies would be nested deeper than TOMBOLA_NESTED_MAX
  *   -EBUSY   more than is left to reserve; TOMBOLA_RESERVE says in out[0] how much is left
- *   -EAGAIN  others changed the same currencies or users meanwhile: call again
+ *   -EAGAIN  others changed the same clients meanwhile, or the process has just changed its user: call again
  *   -ENOSYS  no such operation
  *   -ENOSPC  no slot is left for a user, a currency or a client
  */

@@ -253,7 +253,8 @@ impl Client {
         Ok(call.out)
     }
 
-    // EAGAIN: other programs changed the same clients meanwhile, and nothing was done. The call is tried again.
+    // EAGAIN: other programs changed the same clients meanwhile, or the process has just changed its user. Nothing was done, and
+    // the call is tried again.
     pub(crate) fn carry_out(&self, call: &mut Call) -> nix::Result<()> {
         let asked = *call;
         for _ in 1..TRIES {
@@ -292,6 +293,7 @@ pub(crate) fn about_process(errno: Errno, pid: u32) -> Error {
 pub(crate) fn failed(errno: Errno) -> Error {
     match errno {
         Errno::ENODEV => sched_ext::not_running(),
+        Errno::EAGAIN => Error::Changing,
         errno => Error::CallFailed { errno },
     }
 }

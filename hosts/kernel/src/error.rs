@@ -165,8 +165,15 @@ pub enum Error {
     NoCurrencySlot { name: String },
 
     #[error(
+        "the process or user changed all the while\n  \
+         cause: the process has just changed its user, or its threads come and go\n  \
+         next:  repeat it"
+    )]
+    Changing,
+
+    #[error(
         "the currencies changed all the while\n  \
-         cause: other programs make, move and retire currencies, or fork without end in this one\n  \
+         cause: other programs make, move and retire currencies of this owner, or fork without end in this one\n  \
          next:  repeat it when they have stopped"
     )]
     CurrenciesChanging,

@@ -364,6 +364,20 @@ calls() {
         latency beside-calls-of-$what
         measure calls-of-$what 5
     done
+
+    # Alice changes her currencies again and again; that is no reason to refuse bob.
+    for name in outer inner; do
+        may move-beside bob tombola currency make $name
+    done
+    several 6 attack alice call retire
+    for _ in $(seq 10); do
+        may move-beside bob tombola currency move inner --in outer
+        may move-beside bob tombola currency move inner
+    done
+    end
+    for name in inner outer; do
+        may move-beside bob tombola currency retire $name
+    done
 }
 
 # Long work in the kernel for alice
@@ -381,10 +395,10 @@ kernel() {
     wait $!
     rm -r /tmp/shared
 
-    # A call has an RCU read section, and most of these processes are frozen in one. umount waits for all readers.
+    # Calls that look at all clients, frozen; more of them than get urgent turns. umount waits for all RCU read sections.
     many_clients
     callers=
-    for _ in $(seq 12); do
+    for _ in $(seq 40); do
         attack alice call move
         callers="$callers $attacker"
     done

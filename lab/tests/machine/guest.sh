@@ -23,13 +23,14 @@ schedule() { # OPTIONS
 }
 
 # The status, on one line, when all exits have been reported: kernels before 6.18 report an exit only when the last reference to
-# the thread is dropped. A user without clients is removed some seconds later, and the status also shows what was removed while it
-# looked; hence the second look.
+# the thread is dropped, so no process may end just before the status. A user without clients is removed some seconds later, and
+# the status also shows what was removed while it looked; hence the second look.
 settled_status() {
+    [ -p /tmp/nothing ] || mkfifo /tmp/nothing
     settled=0
     for _ in $(seq 30); do
-        sleep 5
-        tombola status --json --all --interval 1s >/tmp/status
+        # This shell itself waits for 5 s: a process `sleep` would end just before the status.
+        busybox ash -c 'read -t 5 _ <>/tmp/nothing; exec tombola status --json --all --interval 1s' >/tmp/status
         settled=$((settled + 1))
         ! grep -q '"name": ""' /tmp/status || settled=0
         [ $settled -lt 2 ] || break

@@ -1,6 +1,7 @@
 # Runs in the guest; kernel.rs judges. For each case: CASE NAME, then for each window of time the JSON of `tombola status` on
 # one line, or LATE and how many microseconds after its time a sleeper began to work, each time it woke;
-# or TOOK, a number of operations, and the times of their beginning and end, in seconds.
+# or TOOK, a number of operations, and the times of their beginning and end, in seconds; or USED, the CPU time that a thread had
+# used at the beginning and at the end, in ns, and the seconds between.
 #
 # kernel.sh OPTIONS WINDOWS SECONDS SET...: so many windows of so many seconds in each case of these sets, with the scheduler
 # started with OPTIONS
@@ -292,6 +293,25 @@ extremes() {
     measure million-to-one 1 60
     lsetbase -u alice 1000
     lsetbase -u bob 1000
+}
+
+# A kernel thread that computes all the time, khugepaged, and nobody else
+kernel_thread() {
+    for folder in /proc/[0-9]*; do
+        [ "$(cat "$folder/comm")" != khugepaged ] || thread=$folder
+    done
+    # It only works while a process has large memory.
+    dd if=/dev/zero bs=60M count=1 2>/dev/null | sleep 1000 &
+    echo 0 >/sys/kernel/mm/transparent_hugepage/khugepaged/scan_sleep_millisecs
+    echo 100000 >/sys/kernel/mm/transparent_hugepage/khugepaged/pages_to_scan
+    sleep 1
+    echo 'CASE kernel-thread'
+    before=$(cut -d ' ' -f 1 "$thread/schedstat")
+    sleep 3
+    echo "USED $before $(cut -d ' ' -f 1 "$thread/schedstat") 3"
+    kill $!
+    echo 10000 >/sys/kernel/mm/transparent_hugepage/khugepaged/scan_sleep_millisecs
+    echo 4096 >/sys/kernel/mm/transparent_hugepage/khugepaged/pages_to_scan
 }
 
 chrt --reset-on-fork --fifo --pid 10 $$
