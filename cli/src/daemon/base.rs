@@ -109,7 +109,8 @@ pub fn at_first(rules: &Rules, absent: &Base, uid: u32) -> Option<Grant> {
     of_rules(rules, uid).or_else(saved)
 }
 
-fn changes(wanted: Base, now: &Base) -> Base {
+/// Those of the wanted grants that the users do not have.
+pub fn changes(wanted: Base, now: &Base) -> Base {
     wanted
         .into_iter()
         .filter(|(uid, grant)| now.get(uid) != Some(grant))

@@ -76,32 +76,32 @@ impl Keeper {
 
     /// Replaces the rules. After an error, such as a refused floor, the former rules hold.
     pub fn reload(&mut self, rules: Rules) -> Result<()> {
+        let before = self.base(&self.client.tree()?)?;
         let former = std::mem::replace(&mut self.rules, rules);
-        let changed = self.change_from(&former);
+        let changed = self.change_from(&former, &before);
         if changed.is_err() {
-            let refused = std::mem::replace(&mut self.rules, former);
+            self.rules = former;
             // The first error is reported; what could not be restored mostly has the same cause.
-            let _ = self
-                .apply_to_machine()
-                .and_then(|()| self.set_base(&refused));
+            let _ = self.apply_to_machine().and_then(|()| self.restore(&before));
         }
         self.reservations.apply(&self.client, &self.rules.reserve);
         self.next = Instant::now();
         changed
     }
 
-    fn change_from(&mut self, former: &Rules) -> Result<()> {
+    // `before`: the base tickets under the rules `former`.
+    fn change_from(&mut self, former: &Rules, before: &Base) -> Result<()> {
         self.change_floor(&former.reserve)?;
         self.apply_to_machine()?;
-        self.set_base(former)
+        let wanted = base::at_reload(former, &self.rules, before);
+        let set = self.set(&wanted, before)?;
+        self.seen.extend(set);
+        Ok(())
     }
 
-    // Base tickets, by the rules in place of `former`.
-    fn set_base(&mut self, former: &Rules) -> Result<()> {
+    fn restore(&self, before: &Base) -> Result<()> {
         let now = self.base(&self.client.tree()?)?;
-        let wanted = base::at_reload(former, &self.rules, &now);
-        let set = self.set(&wanted, &now)?;
-        self.seen.extend(set);
+        self.set(&base::changes(before.clone(), &now), &now)?;
         Ok(())
     }
 

@@ -125,10 +125,10 @@ impl Finder {
     /// Those of the processes that a rule is for. A rule for the program comes before a rule for the unit.
     pub fn find(&mut self, rules: &[Reserve], pids: &[u32]) -> BTreeMap<What, Vec<u32>> {
         let mut found: BTreeMap<What, Vec<u32>> = BTreeMap::new();
-        let units = self.of_units(rules);
+        let mut pace = Pace::new();
+        let units = self.of_units(rules, &mut pace);
         let is_program = |rule: &Reserve| matches!(rule.what, What::Program(_));
         let programs = rules.iter().any(is_program);
-        let mut pace = Pace::new();
         for pid in pids {
             pace.rest();
             let of_program = programs
@@ -145,7 +145,7 @@ impl Finder {
         found
     }
 
-    fn of_units(&mut self, rules: &[Reserve]) -> BTreeMap<u32, What> {
+    fn of_units(&mut self, rules: &[Reserve], pace: &mut Pace) -> BTreeMap<u32, What> {
         let wanted: BTreeSet<&String> = rules
             .iter()
             .filter_map(|rule| match &rule.what {
@@ -164,6 +164,7 @@ impl Finder {
         let mut processes = BTreeMap::new();
         for (name, path) in &self.units {
             walk(path, &mut |path| {
+                pace.rest();
                 let of_unit = pids(path).into_iter();
                 processes.extend(of_unit.map(|pid| (pid, What::Unit(name.clone()))));
                 true
