@@ -270,13 +270,13 @@ impl Economy {
         ffi::leave(&mut self.queue, &self.rules, leaf);
     }
 
-    /// An active leaf waits, from `now` on, for a CPU of `mask`.
+    /// An active leaf waits, from `now` on, for a CPU of `mask`; or from before on, if it waits already.
     pub fn wait(&mut self, leaf: u32, mask: u64, now: u64) {
         self.check_leaf(leaf);
         let state = self.client(leaf).state;
         assert!(
-            state & (ACTIVE | QUEUED) == ACTIVE,
-            "leaf {leaf} is to wait in state {state}: it must be active and not waiting"
+            state & ACTIVE != 0,
+            "leaf {leaf} is to wait in state {state}: it must be active"
         );
         assert!(mask != 0, "leaf {leaf} would wait for no CPU");
         ffi::wait(&mut self.queue, &self.rules, leaf, mask, now);

@@ -7,6 +7,7 @@ use nix::unistd::Pid;
 use std::io::{Read, Write, pipe};
 use std::sync::Arc;
 use std::thread;
+use std::time::Duration;
 use tombola_kernel::calls::Client;
 
 const STACK_BYTES: usize = 16 << 10;
@@ -45,6 +46,29 @@ pub fn freeze_threads(args: &FreezeThreads) -> Never {
 fn small_thread(run: impl FnOnce() + Send + 'static) -> std::io::Result<()> {
     let thread = thread::Builder::new().stack_size(STACK_BYTES);
     thread.spawn(run).map(drop)
+}
+
+pub fn enqueue_again() -> Never {
+    let client = Client::open()?;
+    let (reader, writer) = pipe()?;
+    if helper()? {
+        announce(writer)?;
+        burn();
+    }
+    let frozen = announced(reader)?;
+    // It is to be frozen in user mode, where it needs no turn soon.
+    thread::sleep(Duration::from_millis(100));
+    client.set_tickets(frozen, 0)?;
+    ready();
+    for class in [libc::SCHED_BATCH, libc::SCHED_OTHER].into_iter().cycle() {
+        thread::sleep(Duration::from_secs(1));
+        let priority = libc::sched_param { sched_priority: 0 };
+        // SAFETY: the kernel reads the parameters, which live through the call.
+        let failed =
+            unsafe { libc::sched_setscheduler(frozen.cast_signed(), class, &raw const priority) };
+        anyhow::ensure!(failed == 0, "cannot change the class");
+    }
+    unreachable!("the classes repeat")
 }
 
 #[derive(clap::Args)]

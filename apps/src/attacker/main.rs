@@ -42,6 +42,8 @@ enum Attack {
     Named(users::Named),
     /// Freeze many threads that want to run
     FreezeThreads(crowd::FreezeThreads),
+    /// Freeze a process that burns, and change its class each second, so that the kernel enqueues it again
+    EnqueueAgain,
     /// Freeze many processes with memory of their own, and kill them all when told to (SIGUSR1)
     DieFrozen(crowd::DieFrozen),
     /// Start threads until the system refuses, and let them sleep
@@ -72,6 +74,7 @@ fn main() -> Result<()> {
         Attack::Namespace(args) => users::namespace(&args),
         Attack::Named(args) => users::named(&args),
         Attack::FreezeThreads(args) => crowd::freeze_threads(&args),
+        Attack::EnqueueAgain => crowd::enqueue_again(),
         Attack::DieFrozen(args) => crowd::die_frozen(&args),
         Attack::TakePlaces(args) => crowd::take_places(&args),
         Attack::Seccomp => kernel::seccomp(),

@@ -444,17 +444,11 @@ TB_INLINE void tb_order_follow_up(struct tb_queue *q, struct tb_client *c)
 	}
 }
 
-/* An active leaf starts to wait at `now` for a CPU of `mask`. */
-TB_FN u32 tb_wait(struct tb_queue *q, const struct tb_rules *r, u32 i, u64 mask, u64 now)
+/* A leaf is the one that has waited for the shortest time. */
+TB_INLINE void tb_wait_from(struct tb_queue *q, u32 i, u64 now)
 {
 	struct tb_client *c = tb_at(q, i);
 
-	q->epoch = (u8)(now >> TB_EPOCH_SHIFT);
-	if (c->mask != mask) {
-		/* For other CPUs it waits beside other clients: it joins anew (tb_entry). */
-		tb_leave(q, r, i);
-		tb_join(q, r, i, mask, TB_NONE);
-	}
 	c->since = now;
 	c->older = q->newest;
 	c->newer = 0;
@@ -464,6 +458,28 @@ TB_FN u32 tb_wait(struct tb_queue *q, const struct tb_rules *r, u32 i, u64 mask,
 		q->oldest = i;
 	q->newest = i;
 	q->waiting++;
+}
+
+/*
+ * An active leaf starts to wait at `now` for a CPU of `mask`. If it waits already, it has waited since it began: whoever may
+ * change its mask could otherwise keep it from ever being overdue.
+ */
+TB_FN u32 tb_wait(struct tb_queue *q, const struct tb_rules *r, u32 i, u64 mask, u64 now)
+{
+	struct tb_client *c = tb_at(q, i);
+
+	q->epoch = (u8)(now >> TB_EPOCH_SHIFT);
+	if (c->state & TB_QUEUED) {
+		tb_queue_off(q, tb_at(q, c->parent), c);
+		tb_order_follow_up(q, c);
+	} else {
+		tb_wait_from(q, i, now);
+	}
+	if (c->mask != mask) {
+		/* For other CPUs it waits beside other clients: it joins anew (tb_entry). */
+		tb_leave(q, r, i);
+		tb_join(q, r, i, mask, TB_NONE);
+	}
 	tb_queue_up(q, tb_at(q, c->parent), c);
 	tb_order_follow_up(q, c);
 	return 0;

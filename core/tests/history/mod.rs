@@ -550,7 +550,6 @@ impl History {
         let Some(leaf) = self.leaf_in(ACTIVE | QUEUED, s.x) else {
             return;
         };
-        self.withdraw(leaf);
         self.now += 1;
         self.wait(leaf, self.mask(s.z));
     }

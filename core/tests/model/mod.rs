@@ -479,13 +479,18 @@ impl Model {
 
     pub fn wait(&mut self, i: u32, mask: u64, now: u64, seen: Seen) {
         self.epoch = (now >> limits::EPOCH_SHIFT) as u8;
+        let (line, before) = (self.line(i), self.at(i).waits);
+        if before.is_some() {
+            self.change_waiting(&line, |m| m.node(i).waits = None);
+        } else {
+            self.waiting.push(i);
+        }
         if self.at(i).mask != mask {
             self.leave(i);
             self.join(i, mask, None, seen);
         }
-        let line = self.line(i);
-        self.change_waiting(&line, |m| m.node(i).waits = Some(now));
-        self.waiting.push(i);
+        let since = before.unwrap_or(now);
+        self.change_waiting(&line, |m| m.node(i).waits = Some(since));
     }
 
     pub fn withdraw(&mut self, i: u32) {

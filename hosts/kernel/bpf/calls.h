@@ -182,9 +182,12 @@ static __always_inline s64 move_process(struct tombola_call *call, struct tb_que
  */
 static __always_inline bool is_outdated(struct task_struct *p, struct task *t)
 {
+	s32 cpu = scx_bpf_task_cpu(p);
+
 	if (!t->client || t->uid == uid_of(p) || may_nice())
 		return false;
-	scx_bpf_kick_cpu(scx_bpf_task_cpu(p), SCX_KICK_PREEMPT);
+	if (cpu_of(cpu)->leaf == t->client)
+		scx_bpf_kick_cpu(cpu, SCX_KICK_PREEMPT);
 	return true;
 }
 
@@ -205,11 +208,11 @@ static __always_inline s64 call_process(struct tombola_call *call, struct run_qu
 	/* The first process must not be frozen: without it, no orphan is reaped. */
 	if (call->op == TOMBOLA_SET_TICKETS && ((u32)call->value > TOMBOLA_TICKETS_MAX || (!(u32)call->value && p->tgid == 1)))
 		return -ERANGE;
-	if (is_outdated(p, t))
-		return -EAGAIN;
 	user = state_of(client)->user;
 	if (!may_control(p))
 		return -EPERM;
+	if (is_outdated(p, t))
+		return -EAGAIN;
 	if (call->op == TOMBOLA_MOVE_PROCESS)
 		return move_process(call, &rq->economy, number, by_caller(user));
 	return fund(number, call->value, user, p->real_cred->uid.val == caller_uid(), TOMBOLA_TICKETS_MAX);

@@ -119,8 +119,11 @@ struct sched_ext_entity {
 	u64 dsq_vtime;
 };
 
+struct core_state;
+
 struct signal_struct {
 	unsigned int flags;
+	struct core_state *core_state; /* while the process dumps core */
 };
 
 /* The system call by which a thread entered the kernel, if it was one: each architecture has one of the two fields. */

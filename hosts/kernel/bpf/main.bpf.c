@@ -130,9 +130,9 @@ static __always_inline void begin(s32 cpu, struct tb_queue *q, struct task *t, u
 
 	state_of(process_of(q, t->client))->wins++;
 	t->sliced_ns = 0;
-	c->leaf = t->client;
 	c->since_ns = now;
 	c->end_ns = now + t->slice_ns;
+	c->leaf = t->client; /* last: step_settle_running charges the leaf from since_ns on */
 	if (t->slice_ns <= tombola_config.rules.quantum_ns)
 		slice_timer_wind(cpu, c, now);
 	else

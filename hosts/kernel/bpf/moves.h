@@ -145,13 +145,17 @@ static __noinline u32 way_out(struct tb_queue *q, u32 client)
 static __noinline u32 place_of(struct tb_queue *q, u32 client, u64 to)
 {
 	struct client_state *state = state_of(client);
-	u32 parent = tb_at(q, client)->parent;
+	u32 parent = tb_at(q, client)->parent, home;
 
 	switch (to) {
 	case BY_TICKETS:
 		if (state->frozen)
 			return TB_FROZEN;
-		return parent == TB_FROZEN ? way_out(q, client) : parent;
+		if (parent != TB_FROZEN)
+			return parent;
+		/* Not out of a limited currency that its owner has just closed, and may not retire (may_come then refuses). */
+		home = home_of(q, client);
+		return state_of(home)->limit == TOMBOLA_NO_LIMIT ? way_out(q, client) : home;
 	case OUT:
 		return way_out(q, client);
 	case HOME:

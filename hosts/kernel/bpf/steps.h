@@ -269,7 +269,9 @@ __noinline u32 step_wait(u32 queue, u32 leaf, u64 mask, u64 now, s32 cpu)
 		rq->meeting = tb_meet(&rq->economy, leaf, runner);
 	both = rq->meeting;
 	tb_join(&rq->economy, RULES, leaf, mask, cpu & WOKEN_HERE ? tb_at(&rq->economy, (u32)both)->parent : TB_NONE);
-	tb_withdraw(&rq->economy, leaf);
+	/* One that waits already goes on waiting. */
+	if (cpu & WOKEN)
+		tb_withdraw(&rq->economy, leaf);
 	rq->verdict = check_preempt(&rq->economy, both, leaf, cpu, now);
 	rq->verdict |= is_next(&rq->economy, leaf, cpu, now, rq->verdict);
 	verdict = rq->verdict;

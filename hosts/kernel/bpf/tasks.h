@@ -263,19 +263,24 @@ static __always_inline void update_forker(struct task_struct *p, struct task *t)
 	settle_bill(t->queue, t->client, precharged);
 }
 
-/* A frozen thread is killed: it exits in its user's currency, or if the user is frozen in root's, with the default tickets. */
+/*
+ * A frozen thread is killed: it exits in its user's currency, or if the user is frozen in root's, with the default tickets. It
+ * remains frozen while it dumps core, which may take long.
+ */
 static __always_inline void thaw_to_die(struct task_struct *p, struct task *t)
 {
 	struct run_queue *rq = queue_of(t->queue);
 	struct signal_struct *signal = p->signal;
 	u32 process, tickets;
 
-	if (!rq || !t->client || !signal || !(signal->flags & SIGNAL_GROUP_EXIT) || !tb_frozen(&rq->economy, t->client))
+	if (!rq || !t->client || !signal || !(signal->flags & SIGNAL_GROUP_EXIT) || signal->core_state ||
+	    !tb_frozen(&rq->economy, t->client))
 		return;
 	process = process_of(&rq->economy, t->client);
 	tickets = tb_frozen(&rq->economy, state_of(process)->user) ? TB_TICKETS_DEFAULT : tb_at(&rq->economy, process)->tickets;
 	step_fund(number_of(process), tickets, SAME_LIMIT, 0);
 	step_move(number_of(process), TO_DIE, AT_ONCE);
+	kick_idle();
 }
 
 /*

@@ -248,6 +248,7 @@ fn frozen(attacks: &mut Attacks) {
         attacks.has(name, case, 0.99 / 2.0);
     }
     attacks.bob_has("leave-by-retiring", 0.5);
+    attacks.bob_has("enqueue-again", 0.99);
 }
 
 fn calls(attacks: &mut Attacks) {

@@ -305,6 +305,15 @@ frozen() {
     sleep 0.5
     account freeze-threads bob $! carol $of_carol
     end
+    # Longer than the kernel's watchdog waits for a thread
+    attack alice enqueue-again
+    as bob burn
+    of_bob=$!
+    sleep 20
+    account enqueue-again bob $of_bob
+    [ -e /run/tombola/pid ] || wrong enqueue-again 'the scheduler has ended'
+    end
+
     attack alice die-frozen --processes 300
     as alice burn
     as bob burn
