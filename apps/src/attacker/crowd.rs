@@ -60,15 +60,19 @@ pub fn enqueue_again() -> Never {
     thread::sleep(Duration::from_millis(100));
     client.set_tickets(frozen, 0)?;
     ready();
-    for class in [libc::SCHED_BATCH, libc::SCHED_OTHER].into_iter().cycle() {
-        thread::sleep(Duration::from_secs(1));
-        let priority = libc::sched_param { sched_priority: 0 };
-        // SAFETY: the kernel reads the parameters, which live through the call.
-        let failed =
-            unsafe { libc::sched_setscheduler(frozen.cast_signed(), class, &raw const priority) };
-        anyhow::ensure!(failed == 0, "cannot change the class");
+    loop {
+        for class in [libc::SCHED_BATCH, libc::SCHED_OTHER] {
+            thread::sleep(Duration::from_secs(1));
+            set_class(frozen, class)?;
+        }
     }
-    unreachable!("the classes repeat")
+}
+
+fn set_class(pid: u32, class: i32) -> nix::Result<()> {
+    let priority = libc::sched_param { sched_priority: 0 };
+    // SAFETY: the kernel reads the parameters, which live through the call.
+    let result = unsafe { libc::sched_setscheduler(pid.cast_signed(), class, &raw const priority) };
+    nix::errno::Errno::result(result).map(drop)
 }
 
 #[derive(clap::Args)]

@@ -409,6 +409,7 @@ void BPF_STRUCT_OPS(tombola_exit_task, struct task_struct *p, struct scx_exit_ta
 	*leaf = TB_NONE;
 }
 
+/* This one and the next must exist: without them the kernel ejects the scheduler when a CPU goes online or offline. */
 void BPF_STRUCT_OPS(tombola_cpu_online, s32 cpu)
 {
 	cpu_of(cpu)->offline = 0;

@@ -7,6 +7,7 @@ use crate::common::{image_with, nothing_is_left};
 use crate::status::{counter, processes, received, user};
 use serde_json::Value;
 use std::collections::BTreeMap;
+use std::str::FromStr;
 use std::time::Duration;
 use tombola_lab::vm::{Kernel, Machine, Mode, Progress};
 
@@ -72,6 +73,12 @@ impl Run {
     }
 }
 
+fn numbers<T: FromStr>(line: &str) -> Vec<T> {
+    line.split_whitespace()
+        .map(|word| word.parse().ok().expect("a number"))
+        .collect()
+}
+
 fn parse(output: &str) -> Cases {
     let mut cases = Cases::new();
     let mut name = String::new();
@@ -84,16 +91,13 @@ fn parse(output: &str) -> Cases {
             let status = serde_json::from_str(line).expect("status prints JSON");
             case.windows.push(status);
         } else if let Some(late) = line.strip_prefix("LATE ") {
-            let number = |word: &str| word.parse::<u64>().expect("a number");
-            case.late_us = late.split_whitespace().map(number).collect();
+            case.late_us = numbers(late);
             case.late_us.sort_unstable();
         } else if let Some(took) = line.strip_prefix("TOOK ") {
-            let number = |word: &str| word.parse::<f64>().expect("a number");
-            let words: Vec<f64> = took.split_whitespace().map(number).collect();
+            let words: Vec<f64> = numbers(took);
             case.took_s = (words[2] - words[1]) / words[0];
         } else if let Some(used) = line.strip_prefix("USED ") {
-            let number = |word: &str| word.parse::<f64>().expect("a number");
-            let words: Vec<f64> = used.split_whitespace().map(number).collect();
+            let words: Vec<f64> = numbers(used);
             case.cpus = (words[1] - words[0]) / 1e9 / words[2];
         }
     }
