@@ -2,8 +2,12 @@
 
 use crate::setup::{Never, announce, announced, helper, ready, sleep_for_ever};
 use anyhow::{Context, Result};
+use nix::fcntl::{FcntlArg, fcntl};
 use nix::sched::{CpuSet, sched_setaffinity};
+use nix::sys::resource::{Resource, setrlimit};
+use nix::sys::wait::wait;
 use nix::unistd::Pid;
+use std::fs::File;
 use std::io::{Read, Write, pipe};
 use std::os::fd::AsRawFd;
 use std::path::PathBuf;
@@ -89,6 +93,50 @@ pub fn wake_elsewhere(args: &WakeElsewhere) -> Never {
 }
 
 #[derive(clap::Args)]
+pub struct ExitSlowly {
+    /// Locks on the file that each process closes, many times over
+    #[arg(long, default_value_t = 5000)]
+    locks: u32,
+    #[arg(long, default_value_t = 20_000)]
+    descriptors: u64,
+}
+
+/// The kernel looks through all locks of a file whenever a descriptor of it is closed.
+pub fn exit_slowly(args: &ExitSlowly) -> Never {
+    let limit = args.descriptors + 100;
+    setrlimit(Resource::RLIMIT_NOFILE, limit, limit)?;
+    let path = std::env::temp_dir().join(format!("locked-by-{}", process::id()));
+    let file = File::create(&path)?;
+    std::fs::remove_file(&path)?;
+    for i in 0..args.locks {
+        lock_byte(&file, 2 * i64::from(i))?;
+    }
+    let _descriptors = (0..args.descriptors)
+        .map(|_| file.try_clone())
+        .collect::<Result<Vec<_>, _>>()?;
+    ready();
+    loop {
+        if helper()? {
+            // SAFETY: ends the process without a look at its memory.
+            unsafe { libc::_exit(0) }
+        }
+        wait()?;
+    }
+}
+
+fn lock_byte(file: &File, at: i64) -> Result<()> {
+    let lock = libc::flock {
+        l_type: libc::F_WRLCK as i16,
+        l_whence: libc::SEEK_SET as i16,
+        l_start: at,
+        l_len: 1,
+        l_pid: 0,
+    };
+    fcntl(file, FcntlArg::F_SETLK(&lock))?;
+    Ok(())
+}
+
+#[derive(clap::Args)]
 pub struct HoldDirectory {
     directory: PathBuf,
     /// How long the reader runs before it is frozen, in microseconds
@@ -101,7 +149,7 @@ const ENTRIES_BYTES: usize = 8 << 20;
 
 fn read_without_end(directory: &PathBuf) -> Never {
     let mut entries = vec![0u8; ENTRIES_BYTES];
-    let file = std::fs::File::open(directory)?;
+    let file = File::open(directory)?;
     loop {
         // SAFETY: the kernel writes at most as many bytes as there are.
         unsafe {
@@ -130,6 +178,27 @@ pub fn hold_directory(args: &HoldDirectory) -> Never {
     sleep_for_ever()
 }
 
+const MERGED_BYTES: usize = 64 << 20;
+
+pub fn merge_memory() -> Never {
+    let memory = vec![1u8; MERGED_BYTES];
+    let begin = memory
+        .as_ptr()
+        .wrapping_byte_add(4095)
+        .map_addr(|at| at & !4095);
+    // SAFETY: the advice is about the vector's own memory, and changes none of it.
+    let failed = unsafe {
+        libc::madvise(
+            begin.cast_mut().cast(),
+            MERGED_BYTES - 4096,
+            libc::MADV_MERGEABLE,
+        )
+    };
+    nix::errno::Errno::result(failed)?;
+    ready();
+    sleep_for_ever()
+}
+
 #[derive(clap::Args)]
 pub struct MakeFiles {
     directory: PathBuf,
@@ -142,7 +211,7 @@ pub fn make_files(args: &MakeFiles) -> Result<()> {
     let (began, mut longest) = (Instant::now(), Duration::ZERO);
     while began.elapsed() < Duration::from_secs(args.seconds) {
         let before = Instant::now();
-        std::fs::File::create(&file)?;
+        File::create(&file)?;
         std::fs::remove_file(&file)?;
         longest = longest.max(before.elapsed());
         thread::sleep(Duration::from_millis(1));

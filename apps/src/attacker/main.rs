@@ -52,10 +52,14 @@ enum Attack {
     Seccomp,
     /// Two threads, bound to a CPU each, wake each other
     WakeElsewhere(kernel::WakeElsewhere),
+    /// Start processes, one after the other, that take long to exit
+    ExitSlowly(kernel::ExitSlowly),
     /// Freeze a process while it reads a directory, for whose lock other processes then wait
     HoldDirectory(kernel::HoldDirectory),
     /// Make, move, fund and retire the same currencies from several processes, with children that come and go in them
     Races(races::Races),
+    /// No attack: have memory in which the kernel looks for equal pages, if root lets it (ksmd)
+    MergeMemory,
     /// No attack: make and remove files in a directory, and print the longest time that one took, in microseconds
     MakeFiles(kernel::MakeFiles),
 }
@@ -79,8 +83,10 @@ fn main() -> Result<()> {
         Attack::TakePlaces(args) => crowd::take_places(&args),
         Attack::Seccomp => kernel::seccomp(),
         Attack::WakeElsewhere(args) => kernel::wake_elsewhere(&args),
+        Attack::ExitSlowly(args) => kernel::exit_slowly(&args),
         Attack::HoldDirectory(args) => kernel::hold_directory(&args),
         Attack::Races(args) => races::races(&args),
+        Attack::MergeMemory => kernel::merge_memory(),
         Attack::MakeFiles(args) => return kernel::make_files(&args),
     };
     match never? {}

@@ -47,6 +47,8 @@ const QUANTUM_S: f64 = 0.001;
 const DEBT_S: f64 = 0.05;
 /// The most CPU time that a process of this program, killed while it is frozen, may need to exit.
 const EXIT_S: f64 = 0.02;
+/// A process with less of the CPU than this is not waited for.
+const SOON: f64 = 0.01;
 /// The longest wait for a debt to be paid. A share that would need longer is so small that the tolerance covers it.
 const DEBT_PAID_WITHIN_S: f64 = 60.0;
 
@@ -375,9 +377,8 @@ impl Fuzzer {
         Ok(())
     }
 
-    /// A process with less of the CPU is not waited for.
     fn runs_soon(&self, process: u32) -> bool {
-        self.model.shares()[&process] >= 0.01
+        self.model.shares()[&process] >= SOON
     }
 
     fn fork(&mut self) -> Outcome<()> {
@@ -400,10 +401,13 @@ impl Fuzzer {
         let Some(i) = self.random_process() else {
             return Ok(());
         };
-        let shares = self.model.shares();
         let family = self.family(i);
-        let ends = |i: &u32| shares[i] == 0.0 || self.runs_soon(*i);
-        if family.iter().all(ends) {
+        let mut killed = self.model.clone();
+        for i in &family {
+            killed.kill(*i);
+        }
+        let shares = killed.shares();
+        if family.iter().all(|i| shares[i] >= SOON) {
             family.into_iter().try_for_each(|i| self.end(i))?;
         }
         Ok(())
@@ -418,10 +422,7 @@ impl Fuzzer {
     /// Kills a process. A frozen one is thawed, and exits with the share that it then has. Its user may first have to pay a debt:
     /// the user was charged for its frozen threads.
     fn end(&mut self, i: u32) -> Outcome<()> {
-        let frozen = self.model.shares()[&i] == 0.0;
-        if frozen {
-            self.model.thaw_killed(i);
-        }
+        let frozen = self.model.kill(i);
         let share = self.model.shares()[&i];
         let pid = self.pids.remove(&i).expect("it is in the model");
         let limit = if frozen {
@@ -561,7 +562,13 @@ impl Fuzzer {
     }
 
     fn end_all(&mut self) -> Outcome<()> {
-        while let Some(&i) = self.pids.keys().next() {
+        // Those with the most first: the exit of one with little may take long.
+        while let Some((&i, _)) = self
+            .model
+            .shares()
+            .iter()
+            .max_by(|(_, one), (_, other)| one.total_cmp(other))
+        {
             self.end(i)?;
         }
         while !self.currencies.is_empty() {

@@ -20,7 +20,7 @@ pub struct Holder {
     pub owner: usize,
 }
 
-#[derive(Default)]
+#[derive(Clone, Default)]
 pub struct Model {
     /// Base tickets, and whether frozen. The last user is root.
     pub users: Vec<(u32, bool)>,
@@ -82,8 +82,11 @@ impl Model {
         self.drop_unused_reservations();
     }
 
-    /// A frozen process that is killed exits in its user's currency, or in root's if its user is frozen.
-    pub fn thaw_killed(&mut self, process: u32) {
+    /// A process is killed. If it was frozen (the result), it exits in its user's currency, or in root's if its user is frozen.
+    pub fn kill(&mut self, process: u32) -> bool {
+        if self.shares()[&process] != 0.0 {
+            return false;
+        }
         let root = self.users.len() - 1;
         let users = &self.users;
         let holder = self
@@ -95,6 +98,7 @@ impl Model {
         holder.frozen = false;
         holder.reserved = None;
         self.drop_unused_reservations();
+        true
     }
 
     pub fn release(&mut self, id: ClientId) {

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-/* The timer for frozen threads, which also removes users without clients. */
+/* The timer for frozen threads, which also does what need not be done at once. */
 #pragma once
 #include "users.h"
+#include "kthreads.h"
 
 struct frozen_timer {
 	struct bpf_timer timer;
@@ -10,8 +11,7 @@ struct frozen_timer {
 /*
  * A frozen thread gets the shortest slice each patience_ns. Otherwise the kernel's watchdog would call it a stall, and a lock of
  * the kernel's that it holds would never be released. An idle CPU does not call dispatch, so the timer kicks it. The timer always
- * runs: if a freeze started it, a user that freezes again and again would keep it from ever firing. It also removes users without
- * clients.
+ * runs: if a freeze started it, a user that freezes again and again would keep it from ever firing.
  */
 static int frozen_timer_fired(void *map, u32 *key, struct frozen_timer *value)
 {
@@ -22,6 +22,7 @@ static int frozen_timer_fired(void *map, u32 *key, struct frozen_timer *value)
 		users_left = 0;
 		purge_users(TB_FROZEN);
 	}
+	release_kthreads();
 	if (rq && tb_at(&rq->economy, TB_FROZEN)->active)
 		kick_idle();
 	return 0;

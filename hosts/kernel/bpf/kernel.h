@@ -154,6 +154,11 @@ struct task_struct {
 	const struct cred *real_cred; /* the owner's */
 	const struct cred *cred;      /* that it acts with; the kernel overrides them for a moment here and there */
 	struct signal_struct *signal;
+	int exit_state;
+};
+
+struct bpf_iter_scx_dsq {
+	u64 opaque[6];
 };
 
 struct scx_init_task_args {
@@ -203,9 +208,9 @@ struct sched_ext_ops {
 
 /*
  * Part of sched_ext's interface. With these flags the kernel also enqueues the last runnable thread of a CPU when its slice ends,
- * and threads that have migration disabled (6.14). Without them these go to the CPU's local DSQ, as exiting threads do.
+ * and threads that exit or have migration disabled (6.14). Without them the last two go to the CPU's local DSQ.
  */
-enum { SCX_OPS_ENQ_LAST = 1 << 1, SCX_OPS_ENQ_MIGRATION_DISABLED = 1 << 4 };
+enum { SCX_OPS_ENQ_LAST = 1 << 1, SCX_OPS_ENQ_EXITING = 1 << 2, SCX_OPS_ENQ_MIGRATION_DISABLED = 1 << 4 };
 
 /* The values are read from the kernel's BTF at load; the numbers here only make the enums complete. */
 enum scx_enq_flags { SCX_ENQ_WAKEUP = 1, SCX_ENQ_PREEMPT = 2 };
@@ -233,6 +238,12 @@ s32 scx_bpf_pick_idle_cpu(const cpumask_t *cpus_allowed, u64 flags) __ksym;
 void scx_bpf_kick_cpu(s32 cpu, u64 flags) __ksym;
 s32 scx_bpf_dsq_nr_queued(u64 dsq_id) __ksym;
 void scx_bpf_dispatch_cancel(void) __ksym;
+s32 scx_bpf_create_dsq(u64 dsq_id, s32 node) __ksym;
+bool scx_bpf_dsq_move_to_local(u64 dsq_id) __ksym;
+int bpf_iter_scx_dsq_new(struct bpf_iter_scx_dsq *it, u64 dsq_id, u64 flags) __ksym;
+struct task_struct *bpf_iter_scx_dsq_next(struct bpf_iter_scx_dsq *it) __ksym;
+void bpf_iter_scx_dsq_destroy(struct bpf_iter_scx_dsq *it) __ksym;
+bool scx_bpf_dsq_move(struct bpf_iter_scx_dsq *it, struct task_struct *p, u64 dsq_id, u64 enq_flags) __ksym;
 s32 scx_bpf_task_cpu(const struct task_struct *p) __ksym;
 bool bpf_cpumask_test_cpu(u32 cpu, const struct cpumask *cpumask) __ksym;
 struct task_struct *bpf_task_from_pid(s32 pid) __ksym;

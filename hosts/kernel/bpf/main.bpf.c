@@ -13,10 +13,10 @@
  *
  * Some threads run without having been picked. All but kernel threads are charged like picked threads (running, stopping):
  *
- *   - kernel threads, which are inserted at once, and before all others when they wake up
+ *   - kernel threads, and threads that have exited but for the last few steps (kthreads.h)
  *   - a waking thread for which the kernel finds an idle CPU, and one that would be drawn next (is_next)
  *   - on a machine of one CPU, a thread that a real-time class has preempted and that the kernel puts back itself
- *   - an exiting thread (SCX_OPS_ENQ_EXITING is not set), and a thread on a CPU that goes offline: the kernel inserts them itself
+ *   - a thread on a CPU that goes offline: the kernel inserts it itself
  *   - a running thread whose affinity, nice value or class changes: the kernel dequeues it and puts it back on its CPU
  *
  * Between the pick, under the lock, and the insertion, without it, the kernel may dequeue the thread (its affinity or class
@@ -26,6 +26,7 @@
 #include "steps.h"
 #include "settle.h"
 #include "slice.h"
+#include "kthreads.h"
 #include "frozen.h"
 #include "tasks.h"
 #include "calls.h"
@@ -83,10 +84,9 @@ void BPF_STRUCT_OPS(tombola_enqueue, struct task_struct *p, u64 enq_flags)
 	bool here;
 	struct cpu *c = cpu_of(cpu);
 
-	if (!t->client) {
-		/* Kernel threads do not wait. One that burns CPU time alternates with drawn threads, slice by slice. */
-		scx_bpf_dsq_insert(p, TB_DSQ_LOCAL, tombola_config.rules.quantum_ns,
-			   enq_flags | (enq_flags & SCX_ENQ_WAKEUP ? SCX_ENQ_PREEMPT : 0));
+	/* In the last steps of its exit a thread may have lost its pid, by which dispatch_task would find it. */
+	if (!t->client || p->exit_state) {
+		insert_kthread(p, enq_flags);
 		return;
 	}
 	/* A thread that executes a program and is not its process's first takes over the pid of the first. */
@@ -205,40 +205,37 @@ static __always_inline void keep(s32 cpu, struct task_struct *p, struct tb_queue
 	task_set_slice(p, slice_ns);
 }
 
-/*
- * A kernel thread whose slice is over, and nobody else wants the CPU. Without a new slice the kernel enqueues it (ENQ_LAST), and
- * kernels of 6.16 then idle until something else happens.
- */
-static __always_inline void keep_kernel_thread(struct task_struct *prev)
-{
-	if (prev && prev->scx.flags & SCX_TASK_QUEUED && !task_of(prev)->client)
-		task_set_slice(prev, tombola_config.rules.quantum_ns);
-}
-
 void BPF_STRUCT_OPS(tombola_dispatch, s32 cpu, struct task_struct *prev)
 {
 	struct run_queue *rq = queue_of(0);
+	struct cpu *c = cpu_of(cpu);
 	u64 now = now_ns(), inactive = inactive_cpus(), drawn;
 	u32 held = prev ? holder(prev) : TB_NONE, winner, waiting;
+	bool kthread = is_runnable_kthread(prev);
 	u64 slice_ns;
 
-	if (!rq)
+	if (!rq || (c->drawn_last && run_kthread(cpu, c, now)))
 		return;
 	drawn = step_draw((u32)cpu, held, now, cpu_mask(cpu) | inactive);
 	winner = (u32)drawn;
 	if (!winner) {
-		keep_kernel_thread(prev);
+		/* Without a new slice the kernel enqueues it (ENQ_LAST), and 6.16 then idles until something happens. */
+		if (!run_kthread(cpu, c, now) && kthread)
+			task_set_slice(prev, tombola_config.rules.quantum_ns);
 		return;
 	}
+	c->drawn_last = 1;
 	waiting = rq->economy.waiting + (held && winner != held);
 	if (drawn & DRAW_URGENT)
 		slice_ns = SLICE_URGENT_NS;
 	else if (drawn & DRAW_OVERDUE)
 		slice_ns = SLICE_OVERDUE_NS;
+	else if (c->hurry)
+		slice_ns = SLICE_MIN_NS;
 	else
-		slice_ns = cpu_of(cpu)->hurry ? SLICE_MIN_NS : slice_for(&rq->economy, winner, waiting);
+		slice_ns = slice_for(&rq->economy, winner, waiting + c->kthreads + kthread);
 	settle_bill(0, winner, precharge_ns(slice_ns));
-	if (lone_slices && waiting && held && slice_is_over(cpu_of(cpu), now))
+	if (lone_slices && waiting && held && slice_is_over(c, now))
 		slices_share(now);
 	if (winner == held && prev) {
 		keep(cpu, prev, &rq->economy, now, slice_ns);
@@ -287,8 +284,8 @@ void BPF_STRUCT_OPS(tombola_running, struct task_struct *p)
 	state = tb_at(&rq->economy, t->client)->state;
 	if ((state & (TB_ACTIVE | TB_QUEUED)) != TB_ACTIVE) {
 		/*
-		 * It was not drawn: an idle CPU took it when it woke up; it woke up while exiting, or on a CPU that goes offline;
-		 * or it was running when its affinity, nice value or class changed.
+		 * It was not drawn: an idle CPU took it when it woke up, it woke up on a CPU that goes offline, or it was running
+		 * when its affinity, nice value or class changed.
 		 */
 		count(TOMBOLA_COUNT_RAN_UNPICKED);
 		step_join(t->queue, t->client, mask_of(p));
@@ -440,7 +437,9 @@ s32 BPF_STRUCT_OPS_SLEEPABLE(tombola_init)
 	tb_queue_init(&rq->economy, TOMBOLA_FLOOR_DEFAULT);
 	bpf_spin_unlock(&rq->lock);
 	root_client = (u32)user_of(0);
-	ret = slice_timers_init();
+	ret = kthreads_init();
+	if (!ret)
+		ret = slice_timers_init();
 	if (!ret)
 		ret = frozen_timer_init();
 	running = !ret;
@@ -485,8 +484,8 @@ struct sched_ext_ops tombola_ops = {
 	.cpu_offline = (void *)tombola_cpu_offline,
 	.init = (void *)tombola_init,
 	.exit = (void *)tombola_exit_op,
-	/* Enqueue also the last runnable thread and migration-disabled ones; else the kernel runs them itself. */
-	.flags = SCX_OPS_ENQ_LAST | SCX_OPS_ENQ_MIGRATION_DISABLED,
+	/* Enqueue also the last runnable thread, exiting and migration-disabled ones; else the kernel runs them itself. */
+	.flags = SCX_OPS_ENQ_LAST | SCX_OPS_ENQ_EXITING | SCX_OPS_ENQ_MIGRATION_DISABLED,
 	.timeout_ms = 30000,
 	.name = "tombola",
 };

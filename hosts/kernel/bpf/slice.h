@@ -77,18 +77,20 @@ static int slice_timer_fired(void *map, u32 *key, struct slice_timer *value)
 {
 	struct cpu *c = cpu_of((s32)*key);
 	u64 now = now_ns(), next = tombola_config.rules.quantum_ns;
+	bool over;
 
-	/* No thread of ours runs, or the CPU went offline and left its timer to another: the next slice there arms it. */
-	if (!c->leaf || bpf_get_smp_processor_id() != *key) {
+	/* No slice is to end, or the CPU went offline and left its timer to another: the next slice there arms it. */
+	if ((!c->leaf && c->drawn_last) || bpf_get_smp_processor_id() != *key) {
 		c->armed = 0;
 		return 0;
 	}
-	if (slice_is_over(c, now))
+	over = slice_is_over(c, now);
+	if (over)
 		scx_bpf_kick_cpu((s32)*key, SCX_KICK_PREEMPT);
 	else
 		next = c->end_ns - now;
-	/* It was armed for one slice that is shorter than a tick. */
-	if (tombola_config.tick_slices) {
+	/* It was armed for one slice: that of a kernel thread, or one that is shorter than a tick. */
+	if (tombola_config.tick_slices || (over && !c->leaf)) {
 		c->armed = 0;
 		return 0;
 	}

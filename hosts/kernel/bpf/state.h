@@ -209,6 +209,8 @@ struct cpu {
 	u64 turn_took_ns; /* how long it took, */
 	u32 urgent;     /* and whether its leaf was an urgent one */
 	u32 offline;    /* it calls dispatch no more */
+	u32 kthreads;   /* kernel threads may wait in its DSQ (kthreads.h); */
+	u32 drawn_last; /* the last turn was a draw's, so the next one is theirs */
 	u32 hurry;      /* a leaf has waited for so long that all slices in turn are the shortest */
 } __attribute__((aligned(64)));
 

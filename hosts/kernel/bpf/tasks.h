@@ -246,6 +246,7 @@ static __always_inline void update_owner(struct task_struct *p, struct task *t)
 	process = number_of(process_of(&rq->economy, t->client));
 	step_move(process, user, 0);
 	step_move(process, BY_TICKETS, AT_ONCE);
+	kick_idle(); /* the former user may have frozen it */
 }
 
 /*

@@ -261,6 +261,7 @@ fn calls(attacks: &mut Attacks) {
 
 fn kernel(attacks: &mut Attacks, cpus: f64) {
     attacks.bob_has("seccomp", (cpus / 2.0).max(cpus - 1.0));
+    attacks.bob_has("exit-slowly", cpus / 2.0);
     // To read the directory takes some 50 ms here, and its frozen reader has a thirtieth of the CPU. It once took hours.
     attacks.not_later("hold-directory", 5_000_000.0);
     attacks.not_later("freeze-callers", 100_000.0);

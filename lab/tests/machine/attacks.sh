@@ -393,6 +393,10 @@ calls() {
 kernel() {
     attack alice seccomp
     measure seccomp
+    # At the kernel's default limit of descriptors their exits would be short.
+    ulimit -n 100000
+    attack alice exit-slowly
+    measure exit-slowly
     mkdir -m 1777 /tmp/shared
     seq 2000 | (cd /tmp/shared && xargs touch)
     attack alice hold-directory /tmp/shared

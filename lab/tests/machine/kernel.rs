@@ -342,6 +342,9 @@ fn stride_shares_on_the_oldest_kernel() {
     insides(&cases);
     // The kernel's ticks and other threads take a little.
     close("khugepaged", cases["kernel-thread"].cpus, 1.0, 0.05);
+    // They take turns with drawn threads.
+    let of_bob = user(&cases["two-kernel-threads"].windows[0], "bob");
+    close("bob beside kernel threads", of_bob, 0.5, 0.05);
     idle(&cases);
 }
 

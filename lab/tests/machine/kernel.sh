@@ -295,23 +295,40 @@ extremes() {
     lsetbase -u bob 1000
 }
 
-# A kernel thread that computes all the time, khugepaged, and nobody else
-kernel_thread() {
+folder_of() { # NAME: of a kernel thread
     for folder in /proc/[0-9]*; do
-        [ "$(cat "$folder/comm")" != khugepaged ] || thread=$folder
+        [ "$(cat "$folder/comm")" != "$1" ] || echo "$folder"
     done
+}
+
+# A kernel thread that computes all the time, khugepaged, and nobody else; then a second one, ksmd, and a user
+kernel_thread() {
+    huge=/sys/kernel/mm/transparent_hugepage/khugepaged
+    same=/sys/kernel/mm/ksm
+    thread=$(folder_of khugepaged)
     # It only works while a process has large memory.
     dd if=/dev/zero bs=60M count=1 2>/dev/null | sleep 1000 &
-    echo 0 >/sys/kernel/mm/transparent_hugepage/khugepaged/scan_sleep_millisecs
-    echo 100000 >/sys/kernel/mm/transparent_hugepage/khugepaged/pages_to_scan
+    sleeper=$!
+    echo 0 >$huge/scan_sleep_millisecs
+    echo 100000 >$huge/pages_to_scan
     sleep 1
     echo 'CASE kernel-thread'
     before=$(cut -d ' ' -f 1 "$thread/schedstat")
     sleep 3
     echo "USED $before $(cut -d ' ' -f 1 "$thread/schedstat") 3"
-    kill $!
-    echo 10000 >/sys/kernel/mm/transparent_hugepage/khugepaged/scan_sleep_millisecs
-    echo 4096 >/sys/kernel/mm/transparent_hugepage/khugepaged/pages_to_scan
+
+    echo 0 >$same/sleep_millisecs
+    echo 100000 >$same/pages_to_scan
+    attacker merge-memory >/dev/null &
+    merged=$!
+    echo 1 >$same/run
+    as bob burn
+    sleep 1
+    measure two-kernel-threads 1 3
+    kill $sleeper $merged
+    echo 2 >$same/run
+    echo 10000 >$huge/scan_sleep_millisecs
+    echo 4096 >$huge/pages_to_scan
 }
 
 chrt --reset-on-fork --fifo --pid 10 $$
