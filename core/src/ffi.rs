@@ -134,7 +134,7 @@ pub(crate) struct Queue {
     pub bound: [u16; 64],
     pub contested: u64,
     pub clamped: u64,
-    pub moves_to: u32,
+    pub charge_also: u32,
     pub bill: Bill,
     pub client: [Client; CLIENTS as usize],
 }
@@ -235,7 +235,7 @@ mod tests {
             vnow sum served older weight behind root active level precharged_ns used_ns young_ns);
         let queue = layout!(Queue: free used fresh oldest newest waiting behind bound_leaves passed_mask passed_over passed
             after_all picked epoch
-            bound contested clamped moves_to bill client);
+            bound contested clamped charge_also bill client);
         let rules = layout!(Rules: quantum_ns lag_ns credit_ns behind_ns protect_ns lottery);
         let bill = layout!(Bill: used_ns precharge_ns next_ns seed);
         let run = layout!(Run: ran_ns precharge_ns woke);

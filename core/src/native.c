@@ -183,7 +183,7 @@ u64 EXPORT(layout)(u32 which)
 		sizeof(struct tb_queue), IN(free), IN(used), IN(fresh), IN(oldest), IN(newest), IN(waiting),
 		IN(behind), IN(bound_leaves), IN(passed_mask), IN(passed_over),
 		IN(passed), IN(after_all), IN(picked), IN(epoch),
-		IN(bound), IN(contested), IN(clamped), IN(moves_to), IN(bill), IN(client),
+		IN(bound), IN(contested), IN(clamped), IN(charge_also), IN(bill), IN(client),
 		sizeof(struct tb_rules), offsetof(struct tb_rules, quantum_ns), offsetof(struct tb_rules, lag_ns),
 		offsetof(struct tb_rules, credit_ns), offsetof(struct tb_rules, behind_ns),
 		offsetof(struct tb_rules, protect_ns), offsetof(struct tb_rules, lottery),

@@ -603,11 +603,11 @@ TB_INLINE u32 tb_charge(struct tb_queue *q, const struct tb_rules *r, u32 i)
 		struct tb_client *c = tb_at(q, i), *p = tb_at(q, c->parent);
 		u64 draw = TB_DRAW_ONE, pass = c->pass;
 
-		if (!c->parent && !q->moves_to)
+		if (!c->parent && !q->charge_also)
 			break;
 		if (!c->parent) {
-			i = q->moves_to;
-			q->moves_to = TB_NONE;
+			i = q->charge_also;
+			q->charge_also = TB_NONE;
 			/* Time used is charged there once more. Without it, what was charged in advance moves there. */
 			bill->next_ns = bill->used_ns ? 0 : bill->precharge_ns;
 			bill->precharge_ns = 0;
@@ -1030,10 +1030,10 @@ TB_INLINE void tb_move_precharge(struct tb_queue *q, const struct tb_rules *r, c
 	q->bill.used_ns = 0;
 	q->bill.precharge_ns = c->precharged_ns;
 	q->bill.next_ns = 0;
-	q->moves_to = parent;
+	q->charge_also = parent;
 	if (c->precharged_ns)
 		tb_charge(q, r, c->parent);
-	q->moves_to = TB_NONE;
+	q->charge_also = TB_NONE;
 }
 
 /*

@@ -119,7 +119,7 @@ struct tb_queue {
 	u16 bound[64]; /* how many of the bound leaves may run on each CPU */
 	u64 contested; /* CPUs on which two or more of the bound leaves may run */
 	u64 clamped; /* charges cut by TB_AHEAD_MAX_NS */
-	u32 moves_to; /* a charge goes on here after its root: the new parent of a moving client, or a frozen leaf's home */
+	u32 charge_also; /* a charge goes on here after its root: the new parent of a moving client, or a frozen leaf's home */
 	struct tb_bill bill; /* the current charge; in memory, as the verifier would tell apart each value of a local variable */
 	struct tb_client client[TB_CLIENTS];
 };

@@ -15,10 +15,11 @@ const FUNCTION_LINES_MAX: usize = 70;
 
 /// Of the project's own packages, those that each may link. The lab uses commands and their JSON, the applications the library
 /// that any program may use.
-const MAY_DEPEND_ON: [(&str, &[&str]); 7] = [
+const MAY_DEPEND_ON: [(&str, &[&str]); 8] = [
     ("tombola-core", &[]),
     ("tombola-kernel", &["tombola-core"]),
     ("tombola-pool", &["tombola-core"]),
+    ("tombola-sim", &["tombola-core"]),
     ("tombola-cli", &["tombola-kernel"]),
     ("tombola-apps", &["tombola-kernel"]),
     ("tombola-unhash", &["tombola-pool"]),

@@ -15,5 +15,5 @@ mod random;
 mod robust;
 mod status;
 mod vm;
-#[path = "../../../core/tests/waterfill/mod.rs"]
+#[path = "../../../hosts/sim/tests/waterfill/mod.rs"]
 mod waterfill;

@@ -4,11 +4,11 @@
 //! change) all clients run at the oracle's rates.
 
 use crate::machine::{ANYWHERE, Act, MS, Machine, Program, SECOND, hog};
-use crate::random::Random;
 use crate::waterfill::{self, Client, all_cpus};
 use std::collections::HashMap;
 use std::rc::Rc;
 use tombola_core::{BEST_EFFORT, Kind, Rules};
+use tombola_sim::Random;
 
 /// How long an economy runs.
 pub const SPAN_NS: u64 = 20 * SECOND;
@@ -87,12 +87,12 @@ pub struct Outcome {
 
 /// 1 to `most`, small ones as often as large ones in each power of two.
 fn log_uniform(random: &mut Random, most: u64) -> u64 {
-    let unit = random.next() as f64 / u64::MAX as f64;
+    let unit = random.bits() as f64 / u64::MAX as f64;
     (((most + 1) as f64).powf(unit) as u64).clamp(1, most)
 }
 
 fn below(random: &mut Random, n: u64) -> u64 {
-    random.next() % n
+    random.bits() % n
 }
 
 impl Mix {
@@ -295,7 +295,7 @@ impl Mix {
                 let program = self.sleepers[i].map_or_else(hog, program);
                 machine.task_on(parent, client.tickets, client.mask, program)
             } else {
-                let economy = &mut machine.economy;
+                let economy = &mut machine.economy();
                 let made = economy.new_client(Kind::Currency, parent, client.tickets);
                 made.expect("room for it")
             });
@@ -303,7 +303,7 @@ impl Mix {
         for &(time, client, change) in &self.changes {
             machine.run_until(time);
             match change {
-                Change::Tickets(tickets) => machine.economy.set_tickets(made[client], tickets),
+                Change::Tickets(tickets) => machine.economy().set_tickets(made[client], tickets),
                 Change::Mask(mask) => machine.set_mask(made[client], mask),
                 Change::Leave => machine.leave(made[client]),
                 Change::Return => machine.come_back(made[client]),
@@ -312,8 +312,8 @@ impl Mix {
         machine.run_until(SPAN_NS);
         Outcome {
             got: machine.all_used_ns(&made),
-            clamped: machine.economy.counters().clamped,
-            slices: machine.slices,
+            clamped: machine.economy().counters().clamped,
+            slices: machine.slices(),
         }
     }
 
@@ -338,7 +338,7 @@ fn random_mask(random: &mut Random, kind: u64, cpus: usize) -> u64 {
     let width = 1 + below(random, cpus as u64);
     let mask = match kind {
         0 => 1 << first,
-        1 => random.next() & all,
+        1 => random.bits() & all,
         2 => all_cpus(width as usize),
         _ => {
             (all_cpus(width as usize) << first

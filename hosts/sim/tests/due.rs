@@ -1,9 +1,8 @@
 //! Is the oracle right? Rates computed by hand, and no allocation that a brute force finds is fairer.
 
-mod random;
 mod waterfill;
 
-use random::Random;
+use tombola_sim::Random;
 use waterfill::{Client, all_cpus, rates};
 
 const NEAR: f64 = 1e-9;
@@ -118,23 +117,23 @@ fn what_a_client_does_not_want_is_left_to_the_others() {
 fn random_tree(random: &mut Random, leaves: usize, cpus: usize, masks: bool) -> Vec<Client> {
     let mut clients = vec![Client::currency(None, 1)];
     let mut currencies = vec![0];
-    for _ in 0..random.next() % 4 {
-        let parent = currencies[random.next() as usize % currencies.len()];
+    for _ in 0..random.bits() % 4 {
+        let parent = currencies[random.bits() as usize % currencies.len()];
         currencies.push(clients.len());
         clients.push(Client::currency(
             Some(parent),
-            1 + random.next() as u32 % 20,
+            1 + random.bits() as u32 % 20,
         ));
     }
-    for _ in 0..1 + random.next() as usize % leaves {
-        let parent = currencies[random.next() as usize % currencies.len()];
+    for _ in 0..1 + random.bits() as usize % leaves {
+        let parent = currencies[random.bits() as usize % currencies.len()];
         let mask = match masks {
-            true => 1 + random.next() % all_cpus(cpus),
+            true => 1 + random.bits() % all_cpus(cpus),
             false => u64::MAX,
         };
-        let mut leaf = Client::leaf(parent, 1 + random.next() as u32 % 20, mask);
-        if random.next().is_multiple_of(4) {
-            leaf.demand = (random.next() % 11) as f64 / 10.0;
+        let mut leaf = Client::leaf(parent, 1 + random.bits() as u32 % 20, mask);
+        if random.bits().is_multiple_of(4) {
+            leaf.demand = (random.bits() % 11) as f64 / 10.0;
         }
         clients.push(leaf);
     }
@@ -211,7 +210,7 @@ fn check_level(clients: &[Client], level: &[usize], all: &[f64], cpus: usize) {
 fn no_transfer_between_two_clients_of_a_currency_is_fairer() {
     let mut random = Random(1);
     for round in 0..5000 {
-        let cpus = 1 + random.next() as usize % 4;
+        let cpus = 1 + random.bits() as usize % 4;
         let clients = random_tree(&mut random, 7, cpus, round % 3 != 0);
         let all = rates(&clients, cpus);
         let used = usable(&clients, &[0], cpus);
@@ -244,7 +243,7 @@ fn no_transfer_between_two_clients_of_a_currency_is_fairer() {
 fn cuts_and_plain_water_filling_agree() {
     let mut random = Random(2);
     for _ in 0..300 {
-        let cpus = 1 + random.next() as usize % 20;
+        let cpus = 1 + random.bits() as usize % 20;
         let mut clients = random_tree(&mut random, 60, cpus, false);
         let plain = rates(&clients, cpus);
         for client in &mut clients {

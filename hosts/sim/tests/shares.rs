@@ -8,12 +8,11 @@
 //! error is its own q and, of its currency's error, its share of it: at most q for each level below base that has siblings.
 
 mod machine;
-mod random;
 
 use machine::{Act, MS, Machine, Program, SECOND, hog};
-use random::Random;
 use std::rc::Rc;
 use tombola_core::Rules;
+use tombola_sim::Random;
 
 /// What rounding of passes may add, ns.
 const ROUNDING_NS: f64 = 100.0;
@@ -23,8 +22,8 @@ fn share(machine: &Machine, client: u32, before: u64, over_ns: u64) -> f64 {
 }
 
 fn random_tickets(random: &mut Random) -> u32 {
-    let most = [1, 10, 100, 1000, 10_000][random.next() as usize % 5];
-    1 + random.next() as u32 % most
+    let most = [1, 10, 100, 1000, 10_000][random.bits() as usize % 5];
+    1 + random.bits() as u32 % most
 }
 
 /// The largest |received - entitled| of hogs over `steps` slices, in quanta: (behind, ahead).
@@ -49,7 +48,7 @@ fn worst_lag(cpus: usize, tickets: &[u32], steps: u64, seed: u64) -> (f64, f64) 
     for _ in 0..steps {
         machine.step(u64::MAX);
         for (&leaf, &t) in leaves.iter().zip(tickets) {
-            let entitled = machine.now as f64 * cpus as f64 * f64::from(t) / weight as f64;
+            let entitled = machine.now() as f64 * cpus as f64 * f64::from(t) / weight as f64;
             let lag = (entitled - machine.used_ns(leaf) as f64) / quantum as f64;
             behind = behind.max(lag);
             ahead = ahead.max(-lag);
@@ -62,7 +61,7 @@ fn worst_lag(cpus: usize, tickets: &[u32], steps: u64, seed: u64) -> (f64, f64) 
 fn on_one_cpu_all_clients_are_within_a_quantum_of_their_shares() {
     let mut random = Random(7);
     for seed in 0..150 {
-        let n = 1 + random.next() as usize % if seed % 5 == 0 { 200 } else { 20 };
+        let n = 1 + random.bits() as usize % if seed % 5 == 0 { 200 } else { 20 };
         let tickets: Vec<u32> = (0..n).map(|_| random_tickets(&mut random)).collect();
         let (behind, ahead) = worst_lag(1, &tickets, 3000, seed);
         let bound = 1.0 + ROUNDING_NS / MS as f64;
@@ -78,8 +77,8 @@ fn on_several_cpus_feasible_shares_are_kept_within_some_quanta() {
     let mut random = Random(8);
     let mut worst = (0.0_f64, 0.0_f64);
     for seed in 0..100 {
-        let cpus = 2 + random.next() as usize % 7;
-        let n = cpus + 1 + random.next() as usize % 40;
+        let cpus = 2 + random.bits() as usize % 7;
+        let n = cpus + 1 + random.bits() as usize % 40;
         let tickets: Vec<u32> = (0..n).map(|_| random_tickets(&mut random)).collect();
         let weight: u32 = tickets.iter().sum();
         if tickets.iter().any(|&t| t as usize * cpus > weight as usize) {
@@ -104,16 +103,16 @@ fn users_share_whatever_their_clients() {
         machine.task(one, 100, hog());
         for _ in 0..20_000 {
             machine.step(u64::MAX);
-            let off = machine.used_ns(one) as f64 - machine.now as f64 / 2.0;
+            let off = machine.used_ns(one) as f64 - machine.now() as f64 / 2.0;
             if rules.lottery == 0 {
                 assert!(
                     off.abs() <= 2.0 * MS as f64 + ROUNDING_NS,
                     "{off} ns off at {}",
-                    machine.now
+                    machine.now()
                 );
             }
         }
-        let share = share(&machine, one, 0, machine.now);
+        let share = share(&machine, one, 0, machine.now());
         assert!(
             (share - 0.5).abs() <= tolerance + 1e-3,
             "{share}, lottery {}",
@@ -125,7 +124,7 @@ fn users_share_whatever_their_clients() {
 fn napper(run_ns: u64, nap_ns: u64, jitter: bool) -> Program {
     Rc::new(move |act, random: &mut Random| {
         let scale = if jitter {
-            1 + random.next() % 2000
+            1 + random.bits() % 2000
         } else {
             1000
         };
@@ -150,7 +149,7 @@ fn a_short_nap_costs_nothing() {
             let napper = machine.task(user, 100, napper(3 * MS, MS / 10, jitter));
             machine.task(user, 100, hog());
             machine.run_for(100 * SECOND);
-            let share = share(&machine, napper, 0, machine.now);
+            let share = share(&machine, napper, 0, machine.now());
             println!(
                 "napper, quantum {} ms, random {jitter}: {share:.5}",
                 rules.quantum_ns / MS
@@ -174,7 +173,7 @@ fn a_short_nap_costs_nothing_whatever_the_tickets() {
                 machine.task(user, 100, hog());
             }
             machine.run_for(300 * SECOND);
-            let share = share(&machine, napper, 0, machine.now);
+            let share = share(&machine, napper, 0, machine.now());
             let draws = (300 * SECOND / MS) as f64;
             let allowed = match rules.lottery {
                 0 => 0.001,
@@ -225,7 +224,7 @@ fn beside(rules: Rules, program: Program) -> f64 {
     let hog = machine.task(user, 100, hog());
     machine.task(user, 100, program);
     machine.run_for(60 * SECOND);
-    share(&machine, hog, 0, machine.now)
+    share(&machine, hog, 0, machine.now())
 }
 
 #[test]
@@ -266,7 +265,7 @@ fn what_a_user_cannot_use_is_shared_by_the_others() {
             machine.task(c, 100, hog());
         }
         machine.run_for(20 * SECOND);
-        let shares = [a, b, c].map(|u| share(&machine, u, 0, 4 * machine.now));
+        let shares = [a, b, c].map(|u| share(&machine, u, 0, 4 * machine.now()));
         println!("quantum {quantum} ms: {shares:.4?}");
         for (share, due) in shares.into_iter().zip([0.25, 0.375, 0.375]) {
             assert!((share - due).abs() <= 0.01, "{shares:?}");
@@ -319,16 +318,16 @@ fn a_client_that_starts_or_exits_costs_the_others_a_quantum_at_most() {
         for _ in 0..20 {
             let guest = random_tickets(&mut random);
             let leaf = machine.task(user, guest, hog());
-            let (started, length) = (machine.now, SECOND / 2 + random.next() % SECOND);
+            let (started, length) = (machine.now(), SECOND / 2 + random.bits() % SECOND);
             machine.run_for(length);
             machine.end(leaf);
-            while machine.economy.exists(leaf) {
+            while machine.economy().exists(leaf) {
                 machine.step(u64::MAX);
             }
-            entitled += (machine.now - started) as f64 / f64::from(staying + guest);
-            let exited = machine.now;
+            entitled += (machine.now() - started) as f64 / f64::from(staying + guest);
+            let exited = machine.now();
             machine.run_for(SECOND / 2);
-            entitled += (machine.now - exited) as f64 / f64::from(staying);
+            entitled += (machine.now() - exited) as f64 / f64::from(staying);
             changes += 2.0;
             for (&leaf, &t) in stay.iter().zip(&tickets) {
                 let off = (machine.used_ns(leaf) as f64 - entitled * f64::from(t)) / quantum as f64;
@@ -365,7 +364,7 @@ fn each_level_adds_a_quantum_at_most() {
             let processes: Vec<u32> = (0..3).map(|_| random_tickets(&mut random)).collect();
             for &tickets in &processes {
                 let process = machine
-                    .economy
+                    .economy()
                     .new_client(tombola_core::Kind::Process, user, tickets)
                     .unwrap();
                 let share = f64::from(user_tickets) / f64::from(all) * f64::from(tickets)
@@ -380,11 +379,11 @@ fn each_level_adds_a_quantum_at_most() {
         for _ in 0..5000 {
             machine.step(u64::MAX);
             for &(leaf, share) in &leaves {
-                let off = machine.used_ns(leaf) as f64 - share * machine.now as f64;
+                let off = machine.used_ns(leaf) as f64 - share * machine.now() as f64;
                 assert!(
                     off.abs() <= bound,
                     "seed {seed}: leaf {leaf} is {off} ns off at {}",
-                    machine.now
+                    machine.now()
                 );
             }
         }
@@ -400,7 +399,7 @@ fn a_short_nap_costs_nothing_in_a_lottery() {
         let napper = machine.task(user, 100, napper(3 * MS, MS / 10, jitter));
         machine.task(user, 100, hog());
         machine.run_for(1000 * SECOND);
-        let share = share(&machine, napper, 0, machine.now);
+        let share = share(&machine, napper, 0, machine.now());
         println!("napper in a lottery, random {jitter}: {share:.5}");
         assert!((share - 0.5).abs() <= 0.005, "{share}");
     }
@@ -411,7 +410,7 @@ fn a_short_nap_costs_nothing_in_a_lottery() {
 fn several_cpus_share_as_one_does() {
     for cpus in [2, 4] {
         for quantum in [1, 2, 4] {
-            let whole = |m: &Machine| m.now * cpus as u64;
+            let whole = |m: &Machine| m.now() * cpus as u64;
             let mut m = Machine::new(Rules::stride(quantum * MS), cpus, 1);
             let users = [1000, 2000, 3000].map(|tickets| m.user(tickets));
             for user in users {

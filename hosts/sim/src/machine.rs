@@ -1,0 +1,266 @@
+//! The simulated machine: CPUs, tasks, and the events that are to come.
+
+use crate::program::Program;
+use crate::random::Random;
+use std::cmp::Reverse;
+use std::collections::{BinaryHeap, VecDeque};
+
+/// A task: its index among those of the machine.
+pub type TaskId = usize;
+
+/// A mask of all CPUs.
+pub const ANYWHERE: u64 = u64::MAX;
+/// A slice without an end.
+pub const NO_END: u64 = u64::MAX;
+
+/// What a switch costs, in CPU time of the task that gets the CPU.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Costs {
+    /// Each switch to another task, ns.
+    pub switch_ns: u64,
+    /// A task that runs on another CPU than before, ns more.
+    pub migration_ns: u64,
+}
+
+/// A task of the machine.
+pub struct Task {
+    /// Its user, or whatever group the scheduler has for it.
+    pub group: u32,
+    /// Its tickets.
+    pub tickets: u32,
+    /// Its nice value, for schedulers that have no tickets.
+    pub nice: i32,
+    /// CPUs on which it may run; bit = cpu mod 64.
+    pub mask: u64,
+    /// The CPU where it ran last.
+    pub cpu: usize,
+    pub(crate) program: Program,
+    pub(crate) acts: u64,
+    /// What is left of its burst, ns.
+    pub(crate) left_ns: u64,
+    /// Counted up to the `seen` of its CPU.
+    pub(crate) ran_ns: u64,
+    pub(crate) parent: Option<TaskId>,
+    /// The child that it forked last.
+    pub(crate) child: Option<TaskId>,
+    pub(crate) children: u32,
+    pub(crate) awaits: bool,
+    pub(crate) alive: bool,
+    pub(crate) runs: bool,
+}
+
+#[derive(Clone)]
+pub(crate) struct Cpu {
+    pub(crate) running: Option<TaskId>,
+    /// The task's burst and CPU time are counted up to here.
+    pub(crate) seen: u64,
+    pub(crate) slice_end: u64,
+    /// Of the last event that was planned for it: older ones mean nothing.
+    pub(crate) serial: u64,
+    /// It is in `Machine::pending`.
+    pub(crate) is_pending: bool,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Event {
+    Wake(TaskId),
+    /// A burst or a slice ends.
+    Cpu(usize, u64),
+    Tick(usize),
+}
+
+/// CPUs and tasks, and the events that are to come. A scheduler sees it in each of its calls.
+pub struct Machine {
+    /// The time, ns.
+    pub now: u64,
+    /// The source of all chance.
+    pub random: Random,
+    /// Switches so far.
+    pub switches: u64,
+    /// Switches to a task on another CPU than before.
+    pub migrations: u64,
+    pub(crate) costs: Costs,
+    pub(crate) cpus: Vec<Cpu>,
+    /// Of the CPUs that run nothing, bit = cpu mod 64 of word cpu / 64.
+    pub(crate) idle: Vec<u64>,
+    pub(crate) tasks: Vec<Task>,
+    pub(crate) events: BinaryHeap<Reverse<(u64, u64, Event)>>,
+    pub(crate) serial: u64,
+    /// CPUs on which the scheduler is to decide now.
+    pub(crate) pending: VecDeque<usize>,
+}
+
+impl Machine {
+    pub(crate) fn new(cpus: usize, costs: Costs, seed: u64) -> Self {
+        assert!(cpus > 0, "a machine has at least one CPU");
+        let cpu = Cpu {
+            running: None,
+            seen: 0,
+            slice_end: NO_END,
+            serial: 0,
+            is_pending: false,
+        };
+        Self {
+            now: 0,
+            random: Random(seed),
+            switches: 0,
+            migrations: 0,
+            costs,
+            cpus: vec![cpu; cpus],
+            idle: (0..cpus.div_ceil(64))
+                .map(|word| ANYWHERE >> (64 - (cpus - 64 * word).min(64)))
+                .collect(),
+            tasks: Vec::new(),
+            events: BinaryHeap::new(),
+            serial: 0,
+            pending: VecDeque::new(),
+        }
+    }
+
+    /// The number of CPUs.
+    #[must_use]
+    pub fn cpus(&self) -> usize {
+        self.cpus.len()
+    }
+
+    /// All tasks that were ever made.
+    #[must_use]
+    pub fn tasks(&self) -> &[Task] {
+        &self.tasks
+    }
+
+    /// A task.
+    #[must_use]
+    pub fn task(&self, task: TaskId) -> &Task {
+        &self.tasks[task]
+    }
+
+    /// What runs on a CPU.
+    #[must_use]
+    pub fn running(&self, cpu: usize) -> Option<TaskId> {
+        self.cpus[cpu].running
+    }
+
+    /// The CPU on which a task runs.
+    #[must_use]
+    pub fn cpu_of(&self, task: TaskId) -> Option<usize> {
+        let task = &self.tasks[task];
+        task.runs.then_some(task.cpu)
+    }
+
+    /// CPU time that a task has used up to now, ns.
+    #[must_use]
+    pub fn ran_ns(&self, task: TaskId) -> u64 {
+        let t = &self.tasks[task];
+        t.ran_ns
+            + if t.runs {
+                self.now - self.cpus[t.cpu].seen
+            } else {
+                0
+            }
+    }
+
+    /// May a task run on this CPU?
+    #[must_use]
+    pub fn may_run(&self, task: TaskId, cpu: usize) -> bool {
+        self.tasks[task].mask >> (cpu % 64) & 1 != 0
+    }
+
+    /// The first CPU that runs nothing and on which a task may run.
+    #[must_use]
+    pub fn idle_cpu(&self, task: TaskId) -> Option<usize> {
+        let mask = self.tasks[task].mask;
+        let word = self.idle.iter().position(|idle| idle & mask != 0)?;
+        Some(64 * word + (self.idle[word] & mask).trailing_zeros() as usize)
+    }
+
+    /// The task that inherits what an exiting one owes: the child that it forked last, else its parent.
+    #[must_use]
+    pub fn heir(&self, task: TaskId) -> Option<TaskId> {
+        let lives = |other: &TaskId| self.tasks[*other].alive;
+        let task = &self.tasks[task];
+        task.child.filter(lives).or(task.parent.filter(lives))
+    }
+
+    /// The scheduler decides on this CPU again, as soon as it has returned.
+    pub fn reschedule(&mut self, cpu: usize) {
+        if !self.cpus[cpu].is_pending {
+            self.cpus[cpu].is_pending = true;
+            self.pending.push_back(cpu);
+        }
+    }
+
+    /// When the slice on this CPU ends ([`NO_END`]: never by itself).
+    #[must_use]
+    pub fn slice_end(&self, cpu: usize) -> u64 {
+        self.cpus[cpu].slice_end
+    }
+
+    /// Ends the slice on this CPU at a time that is not past.
+    pub fn set_slice_end(&mut self, cpu: usize, end: u64) {
+        self.cpus[cpu].slice_end = end;
+        if self.cpus[cpu].running.is_some() {
+            self.plan(cpu);
+        }
+    }
+
+    pub(crate) fn at(&mut self, time: u64, event: Event) {
+        self.serial += 1;
+        self.events.push(Reverse((time, self.serial, event)));
+    }
+
+    /// An event at the end of the slice, or of the burst if that is sooner.
+    pub(crate) fn plan(&mut self, cpu: usize) {
+        self.count(cpu);
+        let Some(task) = self.cpus[cpu].running else {
+            return;
+        };
+        let burst_end = self.now.saturating_add(self.tasks[task].left_ns);
+        let end = self.cpus[cpu].slice_end.min(burst_end);
+        self.cpus[cpu].serial = self.serial + 1;
+        self.at(end, Event::Cpu(cpu, self.serial + 1));
+    }
+
+    /// Counts what runs on a CPU up to now.
+    pub(crate) fn count(&mut self, cpu: usize) {
+        let now = self.now;
+        let c = &mut self.cpus[cpu];
+        if let Some(task) = c.running {
+            let task = &mut self.tasks[task];
+            task.left_ns = task.left_ns.saturating_sub(now - c.seen);
+            task.ran_ns += now - c.seen;
+        }
+        c.seen = now;
+    }
+
+    pub(crate) fn stop(&mut self, cpu: usize) -> TaskId {
+        self.count(cpu);
+        let task = self.cpus[cpu].running.take().expect("a task that runs");
+        self.tasks[task].runs = false;
+        self.cpus[cpu].serial = 0;
+        self.idle[cpu / 64] |= 1 << (cpu % 64);
+        task
+    }
+
+    pub(crate) fn start(&mut self, cpu: usize, task: TaskId) {
+        let costs = self.costs;
+        let t = &mut self.tasks[task];
+        assert!(!t.runs, "task {task} runs on CPU {} already", t.cpu);
+        assert!(t.alive, "task {task} has ended");
+        assert!(
+            t.mask >> (cpu % 64) & 1 != 0,
+            "task {task} may not run on CPU {cpu}"
+        );
+        t.left_ns = t.left_ns.saturating_add(costs.switch_ns);
+        if t.cpu != cpu && t.ran_ns > 0 {
+            t.left_ns = t.left_ns.saturating_add(costs.migration_ns);
+            self.migrations += 1;
+        }
+        t.cpu = cpu;
+        t.runs = true;
+        self.switches += 1;
+        self.idle[cpu / 64] &= !(1 << (cpu % 64));
+        self.cpus[cpu].seen = self.now;
+        self.cpus[cpu].running = Some(task);
+    }
+}

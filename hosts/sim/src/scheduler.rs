@@ -1,0 +1,42 @@
+//! What a scheduler decides.
+
+use crate::machine::{Machine, TaskId};
+
+/// A scheduler of a simulated machine. It learns of each task when it is made, becomes runnable, and stops; and it chooses what a
+/// CPU runs. The machine calls it in the order of simulated time, and each call sees what the calls before have changed.
+pub trait Scheduler {
+    /// The time between two clock ticks of a CPU, in ns. `None`: the machine has no ticks.
+    fn tick_ns(&self) -> Option<u64> {
+        None
+    }
+
+    /// A user with these base tickets. The number names the group of its tasks.
+    fn user(&mut self, base_tickets: u32) -> u32;
+
+    /// A task was made, by `forker` if that is a task; it is not runnable yet.
+    fn made(&mut self, machine: &mut Machine, task: TaskId, forker: Option<TaskId>);
+
+    /// A task becomes runnable. `waker` is the CPU whose running task has woken it, if one has.
+    fn wake(&mut self, machine: &mut Machine, task: TaskId, waker: Option<usize>);
+
+    /// The task that `cpu` is to run now; `None`: it idles. The running task, if there is one, could go on.
+    fn pick(&mut self, machine: &mut Machine, cpu: usize) -> Option<TaskId>;
+
+    /// A task that ran on `cpu` is runnable, but another one has the CPU now.
+    fn put_back(&mut self, machine: &mut Machine, task: TaskId, cpu: usize);
+
+    /// The running task of `cpu` goes to sleep, or exits after this ([`Scheduler::exited`]).
+    fn slept(&mut self, machine: &mut Machine, task: TaskId, cpu: usize);
+
+    /// A task has ended, after it slept.
+    fn exited(&mut self, machine: &mut Machine, task: TaskId);
+
+    /// The CPUs on which a task may run have changed ([`Machine::may_run`]). It may run, wait or sleep.
+    fn mask_changed(&mut self, machine: &mut Machine, task: TaskId);
+
+    /// The running task of `cpu` yields: it calls [`Scheduler::pick`] next.
+    fn yielded(&mut self, _machine: &mut Machine, _task: TaskId, _cpu: usize) {}
+
+    /// A clock tick of `cpu`.
+    fn tick(&mut self, _machine: &mut Machine, _cpu: usize) {}
+}

@@ -1,0 +1,267 @@
+//! A machine with its scheduler: what happens, event by event.
+
+use crate::machine::{ANYWHERE, Costs, Event, Machine, Task, TaskId};
+use crate::program::{Act, Program};
+use crate::scheduler::Scheduler;
+use std::cmp::Reverse;
+use std::rc::Rc;
+
+/// A machine with its scheduler.
+pub struct Simulation<S> {
+    /// CPUs and tasks.
+    pub machine: Machine,
+    /// What decides.
+    pub scheduler: S,
+}
+
+impl<S: Scheduler> Simulation<S> {
+    /// A machine of so many CPUs. The same seed gives the same history.
+    pub fn new(scheduler: S, cpus: usize, costs: Costs, seed: u64) -> Self {
+        let mut machine = Machine::new(cpus, costs, seed);
+        if let Some(tick_ns) = scheduler.tick_ns() {
+            // The ticks of different CPUs never coincide.
+            for cpu in 0..cpus {
+                let phase = machine.random.below(tick_ns);
+                machine.at(phase, Event::Tick(cpu));
+            }
+        }
+        Self { machine, scheduler }
+    }
+
+    /// A task that is not runnable yet.
+    pub fn make(&mut self, group: u32, tickets: u32, nice: i32, program: Program) -> TaskId {
+        self.make_child(None, group, tickets, nice, program)
+    }
+
+    fn make_child(
+        &mut self,
+        forker: Option<TaskId>,
+        group: u32,
+        tickets: u32,
+        nice: i32,
+        program: Program,
+    ) -> TaskId {
+        let machine = &mut self.machine;
+        let task = machine.tasks.len();
+        machine.tasks.push(Task {
+            group,
+            tickets,
+            nice,
+            mask: ANYWHERE,
+            cpu: task % machine.cpus.len(),
+            program,
+            acts: 0,
+            left_ns: 0,
+            ran_ns: 0,
+            parent: forker,
+            child: None,
+            children: 0,
+            awaits: false,
+            alive: true,
+            runs: false,
+        });
+        if let Some(forker) = forker {
+            machine.tasks[task].cpu = machine.tasks[forker].cpu;
+            machine.tasks[task].mask = machine.tasks[forker].mask;
+            machine.tasks[forker].child = Some(task);
+            machine.tasks[forker].children += 1;
+        }
+        self.scheduler.made(&mut self.machine, task, forker);
+        task
+    }
+
+    /// A task that becomes runnable as soon as the machine runs.
+    pub fn task(&mut self, group: u32, tickets: u32, program: Program) -> TaskId {
+        let task = self.make(group, tickets, 0, program);
+        self.wake_at(self.machine.now, task);
+        task
+    }
+
+    /// A task that was made, or left ([`Simulation::leave`]), becomes runnable at this time.
+    pub fn wake_at(&mut self, time: u64, task: TaskId) {
+        self.machine.at(time, Event::Wake(task));
+    }
+
+    /// A task becomes runnable now.
+    pub fn wake(&mut self, task: TaskId) {
+        self.scheduler.wake(&mut self.machine, task, None);
+        self.decide();
+    }
+
+    /// A task is not runnable any more, until it is woken; it did not go to sleep itself.
+    pub fn leave(&mut self, task: TaskId) {
+        let cpu = self.machine.task(task).cpu;
+        if self.machine.cpu_of(task).is_some() {
+            self.machine.count(cpu);
+            self.scheduler.slept(&mut self.machine, task, cpu);
+            self.machine.stop(cpu);
+            self.machine.reschedule(cpu);
+        } else {
+            self.scheduler.slept(&mut self.machine, task, cpu);
+        }
+        self.decide();
+    }
+
+    /// A task ends as soon as it next has a CPU.
+    pub fn end(&mut self, task: TaskId) {
+        let t = &mut self.machine.tasks[task];
+        t.program = Rc::new(|_, _| Act::Exit);
+        t.left_ns = 0;
+        if let Some(cpu) = self.machine.cpu_of(task) {
+            self.machine.plan(cpu);
+        }
+    }
+
+    /// A task may run on these CPUs only, from now on.
+    pub fn set_mask(&mut self, task: TaskId, mask: u64) {
+        self.machine.tasks[task].mask = mask;
+        self.scheduler.mask_changed(&mut self.machine, task);
+        self.decide();
+    }
+
+    /// All events before `end` happen.
+    pub fn run_until(&mut self, end: u64) {
+        while self.step(end) {}
+        self.machine.now = end;
+    }
+
+    /// All events of the next `ns` happen.
+    pub fn run_for(&mut self, ns: u64) {
+        self.run_until(self.machine.now + ns);
+    }
+
+    /// The next event before `end` happens, if there is one.
+    pub fn step(&mut self, end: u64) -> bool {
+        let machine = &mut self.machine;
+        if machine.events.peek().is_none_or(|next| next.0.0 >= end) {
+            return false;
+        }
+        let Reverse((at, _, event)) = machine.events.pop().expect("an event was seen");
+        machine.now = at;
+        match event {
+            Event::Wake(task) => self.scheduler.wake(machine, task, None),
+            Event::Cpu(cpu, serial) if machine.cpus[cpu].serial == serial => self.cpu_event(cpu),
+            Event::Cpu(..) => {}
+            Event::Tick(cpu) => {
+                let tick_ns = self.scheduler.tick_ns().expect("the machine has ticks");
+                machine.at(at + tick_ns, Event::Tick(cpu));
+                machine.count(cpu);
+                self.scheduler.tick(machine, cpu);
+            }
+        }
+        self.decide();
+        true
+    }
+
+    /// The scheduler decides on all CPUs on which it is to ([`Machine::reschedule`]).
+    pub fn decide(&mut self) {
+        while let Some(cpu) = self.machine.pending.pop_front() {
+            self.machine.cpus[cpu].is_pending = false;
+            self.decide_on(cpu);
+        }
+    }
+
+    fn decide_on(&mut self, cpu: usize) {
+        self.machine.count(cpu);
+        let held = self.machine.running(cpu);
+        let next = self.scheduler.pick(&mut self.machine, cpu);
+        if next != held {
+            if held.is_some() {
+                self.machine.stop(cpu);
+            }
+            if let Some(next) = next {
+                self.machine.start(cpu, next);
+            }
+            if let Some(held) = held {
+                self.scheduler.put_back(&mut self.machine, held, cpu);
+            }
+        }
+        self.machine.plan(cpu);
+    }
+
+    /// A burst or a slice ends.
+    fn cpu_event(&mut self, cpu: usize) {
+        self.machine.count(cpu);
+        let task = self
+            .machine
+            .running(cpu)
+            .expect("an event of a task that runs");
+        while self.machine.tasks[task].left_ns == 0 {
+            if !self.act(cpu, task) {
+                return;
+            }
+        }
+        if self.machine.cpus[cpu].slice_end <= self.machine.now {
+            self.machine.reschedule(cpu);
+        } else {
+            self.machine.plan(cpu);
+        }
+    }
+
+    /// The task on `cpu` does its next act; false if it gave up the CPU.
+    fn act(&mut self, cpu: usize, task: TaskId) -> bool {
+        let machine = &mut self.machine;
+        machine.tasks[task].acts += 1;
+        let program = Rc::clone(&machine.tasks[task].program);
+        match program(machine.tasks[task].acts, &mut machine.random) {
+            Act::Run(ns) => machine.tasks[task].left_ns = ns,
+            Act::Fork(program) => self.fork(cpu, task, program),
+            Act::Nap(ns) => return self.sleep_until(cpu, task, self.machine.now + ns),
+            Act::Until(time) if time > machine.now => return self.sleep_until(cpu, task, time),
+            Act::Await if machine.tasks[task].children > 0 => {
+                machine.tasks[task].awaits = true;
+                self.give_up(cpu, task);
+                return false;
+            }
+            Act::Until(_) | Act::Await => {}
+            Act::Yield => {
+                self.scheduler.yielded(machine, task, cpu);
+                self.machine.reschedule(cpu);
+                return false;
+            }
+            Act::Exit => {
+                self.give_up(cpu, task);
+                self.exit(task);
+                return false;
+            }
+        }
+        true
+    }
+
+    fn sleep_until(&mut self, cpu: usize, task: TaskId, time: u64) -> bool {
+        self.give_up(cpu, task);
+        self.machine.at(time, Event::Wake(task));
+        false
+    }
+
+    fn give_up(&mut self, cpu: usize, task: TaskId) {
+        self.scheduler.slept(&mut self.machine, task, cpu);
+        self.machine.stop(cpu);
+        self.machine.reschedule(cpu);
+    }
+
+    fn fork(&mut self, cpu: usize, task: TaskId, program: Program) {
+        let Task {
+            group,
+            tickets,
+            nice,
+            ..
+        } = self.machine.tasks[task];
+        let child = self.make_child(Some(task), group, tickets, nice, program);
+        self.scheduler.wake(&mut self.machine, child, Some(cpu));
+    }
+
+    fn exit(&mut self, task: TaskId) {
+        self.machine.tasks[task].alive = false;
+        self.scheduler.exited(&mut self.machine, task);
+        let Some(parent) = self.machine.tasks[task].parent else {
+            return;
+        };
+        let p = &mut self.machine.tasks[parent];
+        p.children -= 1;
+        if p.awaits && p.children == 0 {
+            p.awaits = false;
+            self.machine.at(self.machine.now, Event::Wake(parent));
+        }
+    }
+}
