@@ -373,7 +373,7 @@ mod tests {
 
     fn scratch(name: &str) -> PathBuf {
         let folder =
-            std::env::temp_dir().join(format!("tombola-keep-{name}-{}", std::process::id()));
+            std::env::temp_dir().join(format!("tombola-test-{name}-{}", std::process::id()));
         let _ = fs::remove_dir_all(&folder);
         folder.join("base-tickets")
     }

@@ -251,7 +251,7 @@ mod tests {
 
     #[test]
     fn a_process_is_found_by_its_executable_before_its_unit() {
-        let root = std::env::temp_dir().join(format!("tombola-keep-who-{}", std::process::id()));
+        let root = std::env::temp_dir().join(format!("tombola-test-who-{}", std::process::id()));
         let unit = root.join("system.slice/web.service");
         let below = unit.join("worker");
         fs::create_dir_all(&below).unwrap();
@@ -282,7 +282,7 @@ mod tests {
 
     #[test]
     fn units_below_a_users_cgroup_are_not_searched_for() {
-        let root = std::env::temp_dir().join(format!("tombola-keep-own-{}", std::process::id()));
+        let root = std::env::temp_dir().join(format!("tombola-test-own-{}", std::process::id()));
         let unit = root.join("user@1000.service/web.service");
         fs::create_dir_all(&unit).unwrap();
         fs::write(unit.join("cgroup.procs"), "80\n").unwrap();
@@ -295,7 +295,7 @@ mod tests {
 
     #[test]
     fn a_unit_that_comes_later_is_found_at_the_next_look() {
-        let root = std::env::temp_dir().join(format!("tombola-keep-late-{}", std::process::id()));
+        let root = std::env::temp_dir().join(format!("tombola-test-late-{}", std::process::id()));
         fs::create_dir_all(&root).unwrap();
         let rules = [rule(What::Unit("late.service".into()))];
         let mut finder = Finder::new(&root, uid());

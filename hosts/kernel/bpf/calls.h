@@ -142,11 +142,11 @@ static __always_inline u64 share_of(u64 tickets)
 	return tickets * tombola_config.online_cpus * TOMBOLA_SHARE_ONE / TB_MACHINE_TICKETS;
 }
 
-static __always_inline s64 call_reserve(struct tombola_call *call, struct tb_queue *q, u32 client)
+static __always_inline s64 call_reserve(struct tombola_call *call, struct tb_queue *q, u64 number)
 {
 	u64 share = call->value, cpus = tombola_config.online_cpus;
-	u32 tickets, reservation;
-	s64 ret;
+	u32 tickets;
+	s64 ret, reservation;
 
 	if (!may_nice())
 		return -EPERM;
@@ -154,18 +154,17 @@ static __always_inline s64 call_reserve(struct tombola_call *call, struct tb_que
 		return -ERANGE;
 	/* A frozen client has no reservation, and stays frozen. */
 	if (!share)
-		return step_move(number_of(client), HOME, AT_ONCE);
+		return step_move(number, HOME, AT_ONCE);
 	/* As a share of the machine, rounded up; exact where CPUs are few. */
 	tickets = (u32)((share * TB_MACHINE_TICKETS / TOMBOLA_SHARE_ONE + cpus - 1) / (cpus ? cpus : 1));
-	ret = step_reserve(number_of(client), tickets);
-	if (ret == -EBUSY)
+	reservation = step_reserve(number, tickets);
+	if (reservation == -EBUSY)
 		call->out[0] = share_of(unreserved(q));
-	if (ret < 0)
-		return ret;
-	reservation = (u32)ret;
-	ret = move_running(number_of(client), number_of(reservation), AT_ONCE);
+	if (reservation < 0)
+		return reservation;
+	ret = move_running(number, (u64)reservation, AT_ONCE);
 	if (ret)
-		step_free_if_empty(reservation);
+		step_free_if_empty((u64)reservation);
 	return ret;
 }
 
@@ -204,7 +203,7 @@ static __always_inline s64 call_process(struct tombola_call *call, struct run_qu
 	if (call->op == TOMBOLA_GET_TICKETS || call->op == TOMBOLA_GET_WINS || call->op == TOMBOLA_GET_QUANTUM_USE)
 		return is_visible(&rq->economy, client) ? get_of_process(call, &rq->economy, client) : -EPERM;
 	if (call->op == TOMBOLA_RESERVE)
-		return call_reserve(call, &rq->economy, client);
+		return call_reserve(call, &rq->economy, number);
 	/* The first process must not be frozen: without it, no orphan is reaped. */
 	if (call->op == TOMBOLA_SET_TICKETS && ((u32)call->value > TOMBOLA_TICKETS_MAX || (!(u32)call->value && p->tgid == 1)))
 		return -ERANGE;
@@ -278,7 +277,7 @@ static __always_inline s64 retire_currency(struct tb_queue *q, u32 client, u64 n
 
 	if (ret)
 		return ret;
-	ret = reparent_children(TB_FROZEN, number, by_caller(TB_NONE));
+	ret = reparent_children(FIRST_SLOT, number, by_caller(TB_NONE));
 	if (frozen)
 		kick_idle(); /* its former clients may be thawed now */
 	__builtin_memcpy(key.name, state_of(client)->name, TOMBOLA_NAME);
@@ -301,7 +300,7 @@ static __always_inline u32 height_of(u32 client)
 	u32 height;
 
 	bpf_rcu_read_unlock();
-	height = look_for_height(TB_FROZEN, client);
+	height = look_for_height(FIRST_SLOT, client);
 	bpf_rcu_read_lock();
 	return height;
 }
@@ -363,7 +362,7 @@ static __always_inline s64 call_currency(struct tombola_call *call, struct run_q
 	case TOMBOLA_MOVE_CURRENCY:
 		return move_currency(call, q, client);
 	case TOMBOLA_RESERVE:
-		return call_reserve(call, q, client);
+		return call_reserve(call, q, call->currency);
 	default:
 		return retire_currency(q, client, call->currency);
 	}

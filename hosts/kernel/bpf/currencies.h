@@ -119,14 +119,15 @@ __noinline int reparent_children(u32 i, u64 from, u64 by)
 }
 
 /* For a reservation that got no client. */
-__noinline int step_free_if_empty(u32 reservation)
+__noinline int step_free_if_empty(u64 number)
 {
 	struct run_queue *rq = queue_of(0);
 
 	if (!rq)
 		return 0;
 	bpf_spin_lock(&rq->lock);
-	free_if_empty(&rq->economy, reservation);
+	if (client_of(&rq->economy, number))
+		free_if_empty(&rq->economy, (u32)number);
 	bpf_spin_unlock(&rq->lock);
 	return 0;
 }
@@ -160,8 +161,8 @@ static __always_inline u32 unreserved(struct tb_queue *q)
 }
 
 /*
- * Reserve so many tickets of base for a process or a currency. Returns the reservation: its present one, changed, or a new one
- * that the caller then moves it into. -EBUSY: more than is left.
+ * Reserve so many tickets of base for a process or a currency. Returns the reservation's number: its present one, changed, or a
+ * new one that the caller then moves it into. -EBUSY: more than is left.
  */
 __noinline s64 step_reserve(u64 number, u32 tickets)
 {
@@ -191,7 +192,7 @@ __noinline s64 step_reserve(u64 number, u32 tickets)
 		goto out;
 	reserved += tickets - held;
 	state_of(client)->frozen = 0;
-	ret = reservation;
+	ret = (s64)number_of(reservation);
 out:
 	bpf_spin_unlock(&rq->lock);
 	return ret;

@@ -9,9 +9,9 @@ struct frozen_timer {
 };
 
 /*
- * A frozen thread gets the shortest slice each patience_ns. Otherwise the kernel's watchdog would call it a stall, and a lock of
- * the kernel's that it holds would never be released. An idle CPU does not call dispatch, so the timer kicks it. The timer always
- * runs: if a freeze started it, a user that freezes again and again would keep it from ever firing.
+ * A frozen thread gets a slice of SLICE_OVERDUE_NS each patience_ns. Otherwise the kernel's watchdog would call it a stall, and
+ * a lock of the kernel's that it holds would never be released. An idle CPU does not call dispatch, so the timer kicks it. The
+ * timer always runs: if a freeze started it, a user that freezes again and again would keep it from ever firing.
  */
 static int frozen_timer_fired(void *map, u32 *key, struct frozen_timer *value)
 {
@@ -20,7 +20,7 @@ static int frozen_timer_fired(void *map, u32 *key, struct frozen_timer *value)
 	bpf_timer_start(&value->timer, tombola_config.patience_ns / 5, 0);
 	if (users_left) {
 		users_left = 0;
-		purge_users(TB_FROZEN);
+		purge_users(FIRST_SLOT);
 	}
 	release_kthreads();
 	if (rq && tb_at(&rq->economy, TB_FROZEN)->active)

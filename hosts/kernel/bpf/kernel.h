@@ -56,7 +56,7 @@ enum {
 	ENOSYS = 38,
 	ELOOP = 40,
 };
-enum { PF_EXITING = 0x00000004, PF_KTHREAD = 0x00200000 };
+enum { PF_EXITING = 0x00000004, PF_USER_WORKER = 0x00004000, PF_KTHREAD = 0x00200000 };
 enum { CAP_SYS_NICE = 23 };
 enum { SIGNAL_GROUP_EXIT = 0x00000004 };
 
@@ -312,7 +312,7 @@ static __always_inline s32 select_cpu(struct task_struct *p, s32 prev_cpu, u64 w
  * context, and in each softirq: one that works for the current task (loopback packets), and one that does not (a network device's
  * NAPI, the timer wheel). If unknown, it is false.
  */
-static __always_inline bool in_task(void)
+static __always_inline bool outside_hardirq(void)
 {
 	struct task_struct *p = bpf_get_current_task_btf();
 	u32 count = ~0u;
@@ -326,12 +326,15 @@ static __always_inline bool in_task(void)
 
 /*
  * The thread is runnable and being switched out. Was it interrupted in user mode, not in a system call? Then it holds no lock of
- * the kernel's. A page fault looks like an interrupt; it rarely lasts.
+ * the kernel's. A page fault looks like an interrupt; it rarely lasts. A worker of the kernel's (io_uring) never is in user mode,
+ * but has registers of its creator's.
  */
-static __always_inline bool is_interrupted(struct task_struct *p)
+static __always_inline bool in_user_mode(struct task_struct *p)
 {
 	struct pt_regs *regs = (struct pt_regs *)bpf_task_pt_regs(p);
 
+	if (p->flags & PF_USER_WORKER)
+		return false;
 	if (bpf_core_field_exists(regs->orig_ax))
 		return regs->orig_ax == ~0ul;
 	return !bpf_core_field_exists(regs->syscallno) || regs->syscallno < 0;

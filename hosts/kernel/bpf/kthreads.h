@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * Kernel threads have no tickets. One that wakes up runs at once; one whose slice is over waits in a DSQ of its CPU's own. Such
- * threads and draws take turns. In the local DSQ two of them would keep all others from the CPU for as long as they compute: the
- * kernel does not call dispatch while the local DSQ has a thread.
+ * Kernel threads, and user threads in the last steps of their exit, do not wait for tickets. One that wakes up runs at once; one
+ * whose slice is over waits in a DSQ of its CPU's own. Such threads and draws take turns. In the local DSQ two of them would keep
+ * all others from the CPU for as long as they compute: the kernel does not call dispatch while the local DSQ has a thread.
  */
 #pragma once
 #include "slice.h"
 
-/* A CPU's DSQ has its number. The kernel has the lock of its run queue, as in run_kthread. */
+/* DSQ n is CPU n's. The kernel has locked the run queue of that CPU, as in run_kthread. */
 static __always_inline void insert_kthread(struct task_struct *p, u64 enq_flags)
 {
 	s32 cpu = scx_bpf_task_cpu(p);
@@ -46,7 +46,6 @@ static __always_inline bool is_runnable_kthread(struct task_struct *prev)
  */
 static __noinline int release_kthreads(void)
 {
-	u64 inactive = inactive_cpus();
 	struct task_struct *p;
 
 	for (u32 cpu = 0; cpu < NR_CPUS && can_loop; cpu++) {
@@ -54,7 +53,7 @@ static __noinline int release_kthreads(void)
 
 		if (cpu >= tombola_config.nr_cpus)
 			break;
-		if (!cpu_of((s32)cpu)->kthreads || !(inactive & cpu_mask((s32)cpu)))
+		if (!cpu_of((s32)cpu)->kthreads || !is_inactive((s32)cpu))
 			continue;
 		/* Kernels of 6.16 take a timer's function for as sleepable as the operation that sets it. */
 		bpf_rcu_read_lock();

@@ -20,7 +20,7 @@
  *   - a running thread whose affinity, nice value or class changes: the kernel dequeues it and puts it back on its CPU
  *
  * Between the pick, under the lock, and the insertion, without it, the kernel may dequeue the thread (its affinity or class
- * changes, or it exits). The kernel then drops the insertion; when it enqueues the thread again, the thread waits again.
+ * changes) and enqueue it again. It then waits again, and runs all the same; after the insertion, the kernel drops that.
  */
 #include "state.h"
 #include "steps.h"
@@ -56,7 +56,7 @@ s32 BPF_STRUCT_OPS(tombola_select_cpu, struct task_struct *p, s32 prev_cpu, u64 
 
 	if (idle && rq && !tb_frozen(&rq->economy, t->client))
 		scx_bpf_dsq_insert(p, TB_DSQ_LOCAL, tombola_config.rules.quantum_ns, 0);
-	if (idle || !in_task() || !bpf_cpumask_test_cpu((u32)here, p->cpus_ptr))
+	if (idle || !outside_hardirq() || !bpf_cpumask_test_cpu((u32)here, p->cpus_ptr))
 		return cpu;
 	t->woken_sync = wake_flags & SCX_WAKE_SYNC;
 	return here;
@@ -95,7 +95,7 @@ void BPF_STRUCT_OPS(tombola_enqueue, struct task_struct *p, u64 enq_flags)
 	now = now_ns();
 	here = cpu == (s32)bpf_get_smp_processor_id();
 	how = enq_flags & SCX_ENQ_WAKEUP ? WOKEN : 0;
-	if (how && here && in_task())
+	if (how && here && outside_hardirq())
 		how |= WOKEN_HERE | (t->woken_sync ? WOKEN_SYNC : 0);
 	t->woken_sync = 0;
 	verdict = step_wait(t->queue, t->client, mask, now, cpu | how);
@@ -143,10 +143,10 @@ static __always_inline void begin(s32 cpu, struct tb_queue *q, struct task *t, u
  * Insert a picked thread into a DSQ. It is looked up by its pid: a reference held in the meantime would keep the thread from
  * being freed, and kernels before 6.18 tell a scheduler of an exit only then.
  */
-static __always_inline void dispatch_task(u32 leaf, s32 cpu, u64 slice_ns, u64 inactive)
+static __always_inline void dispatch_task(u32 leaf, s32 cpu, u64 slice_ns)
 {
 	struct task_struct *p = bpf_task_from_pid((s32)state_of(leaf)->id);
-	u64 going;
+	bool going;
 	s32 from;
 
 	if (!p) {
@@ -156,7 +156,7 @@ static __always_inline void dispatch_task(u32 leaf, s32 cpu, u64 slice_ns, u64 i
 		return;
 	}
 	from = scx_bpf_task_cpu(p);
-	going = inactive & cpu_mask(from);
+	going = from != cpu && is_inactive(from);
 	/*
 	 * The thread may not run on this CPU, or not yet: while `from` is still switching away from it, each BPF program that
 	 * runs there disables its migration for that long. The kernel ejects a scheduler that inserts a thread into the local
@@ -209,17 +209,17 @@ void BPF_STRUCT_OPS(tombola_dispatch, s32 cpu, struct task_struct *prev)
 {
 	struct run_queue *rq = queue_of(0);
 	struct cpu *c = cpu_of(cpu);
-	u64 now = now_ns(), inactive = inactive_cpus(), drawn;
+	u64 now = now_ns(), drawn;
 	u32 held = prev ? holder(prev) : TB_NONE, winner, waiting;
 	bool kthread = is_runnable_kthread(prev);
 	u64 slice_ns;
 
 	if (!rq || (c->drawn_last && run_kthread(cpu, c, now)))
 		return;
-	drawn = step_draw((u32)cpu, held, now, cpu_mask(cpu) | inactive);
+	drawn = step_draw((u32)cpu, held, now, cpu_mask(cpu) | inactive_cpus());
 	winner = (u32)drawn;
 	if (!winner) {
-		/* Without a new slice the kernel enqueues it (ENQ_LAST), and 6.16 then idles until something happens. */
+		/* Without a new slice the kernel enqueues this thread (ENQ_LAST), and 6.16 then idles until something happens. */
 		if (!run_kthread(cpu, c, now) && kthread)
 			task_set_slice(prev, tombola_config.rules.quantum_ns);
 		return;
@@ -230,7 +230,7 @@ void BPF_STRUCT_OPS(tombola_dispatch, s32 cpu, struct task_struct *prev)
 		slice_ns = SLICE_URGENT_NS;
 	else if (drawn & DRAW_OVERDUE)
 		slice_ns = SLICE_OVERDUE_NS;
-	else if (c->hurry)
+	else if (c->shortest)
 		slice_ns = SLICE_MIN_NS;
 	else
 		slice_ns = slice_for(&rq->economy, winner, waiting + c->kthreads + kthread);
@@ -241,7 +241,7 @@ void BPF_STRUCT_OPS(tombola_dispatch, s32 cpu, struct task_struct *prev)
 		keep(cpu, prev, &rq->economy, now, slice_ns);
 	} else {
 		count(drawn >> 32 ? TOMBOLA_COUNT_OVERDUE : TOMBOLA_COUNT_DRAWS);
-		dispatch_task(winner, cpu, slice_ns, inactive);
+		dispatch_task(winner, cpu, slice_ns);
 	}
 }
 
@@ -270,7 +270,7 @@ void BPF_STRUCT_OPS(tombola_running, struct task_struct *p)
 	struct task *t = task_of(p);
 	struct cpu *c = cpu_of(cpu);
 	struct run_queue *rq;
-	bool doubtful;
+	bool recheck;
 	u64 now;
 	u32 state;
 
@@ -284,14 +284,14 @@ void BPF_STRUCT_OPS(tombola_running, struct task_struct *p)
 	state = tb_at(&rq->economy, t->client)->state;
 	if ((state & (TB_ACTIVE | TB_QUEUED)) != TB_ACTIVE) {
 		/*
-		 * It was not drawn: an idle CPU took it when it woke up, it woke up on a CPU that goes offline, or it was running
-		 * when its affinity, nice value or class changed.
+		 * It was not drawn: an idle CPU took it when it woke up, it woke up on a CPU that goes offline, it was running
+		 * when its affinity, nice value or class changed, it was enqueued again after the pick, or it has all but exited.
 		 */
 		count(TOMBOLA_COUNT_RAN_UNPICKED);
 		step_join(t->queue, t->client, mask_of(p));
 	}
 	t->exec_ns = p->se.sum_exec_runtime;
-	doubtful = c->next == t->client && (c->doubtful || tb_at(&rq->economy, TB_FROZEN)->active);
+	recheck = c->next == t->client && (c->recheck || tb_at(&rq->economy, TB_FROZEN)->active);
 	if (!is_before_next(c, t->client))
 		c->next = TB_NONE;
 	/* The slice is what the draw gave, or what a real-time task left of it. A thread that was alone then may no longer be. */
@@ -306,7 +306,7 @@ void BPF_STRUCT_OPS(tombola_running, struct task_struct *p)
 		settle_bill(t->queue, t->client, precharge_ns(t->slice_ns));
 	now = now_ns();
 	begin(cpu, &rq->economy, t, now);
-	if (doubtful && !step_stays(t->queue, t->client, cpu_mask(cpu), now))
+	if (recheck && !step_stays(t->queue, t->client, cpu_mask(cpu), now))
 		scx_bpf_kick_cpu(cpu, SCX_KICK_PREEMPT);
 }
 
@@ -330,7 +330,7 @@ void BPF_STRUCT_OPS(tombola_stopping, struct task_struct *p, bool runnable)
 		/* It may have been killed before it was frozen. */
 		if (runnable)
 			thaw_to_die(p, t);
-		state->border_ns = runnable && is_interrupted(p) ? t->exec_ns : 0;
+		state->interrupted_ns = runnable && in_user_mode(p) ? t->exec_ns : 0;
 		state->frozen_ns += t->sliced_ns;
 	} else {
 		state->frozen_ns = 0;

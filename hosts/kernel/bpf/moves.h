@@ -346,7 +346,7 @@ __noinline int step_settle_running(s32 cpu, u32 client, u64 now, u32 seed)
 		bill->next_ns = 0;
 		bill->seed = seed;
 		if (tb_at(&rq->economy, TB_FROZEN)->clients)
-			rq->economy.moves_to = pays_for(&rq->economy, leaf);
+			rq->economy.charge_also = pays_for(&rq->economy, leaf);
 		tb_charge(&rq->economy, RULES, leaf);
 	}
 	bpf_spin_unlock(&rq->lock);
@@ -363,7 +363,7 @@ __noinline int for_each_running(u32 client, u64 now, u32 kick)
 	for (u32 cpu = 0; cpu < NR_CPUS && can_loop; cpu++) {
 		if (cpu >= tombola_config.nr_cpus)
 			break;
-		if (!runs_inside(&rq->economy, cpus[cpu].leaf, client) || !cpus[cpu].leaf)
+		if (!runs_inside(&rq->economy, cpus[cpu].leaf, client))
 			continue;
 		if (kick)
 			scx_bpf_kick_cpu((s32)cpu, SCX_KICK_PREEMPT);

@@ -7,10 +7,10 @@
  * slice's end, it preempts and rearms for one quantum. When it fires early, because the slice has changed meanwhile, it rearms
  * for the rest. Only a slice that must end before the timer would fire sets it anew.
  *
- * A CPU writes its own struct cpu without the lock, except for the fields of slices out of turn, which a draw writes under it.
- * Other CPUs write under the lock: a wake-up end_ns, next, beaten and doubtful; step_settle_running since_ns. The timer reads
- * end_ns and leaf without it. A stale end_ns ends a slice too early or leaves it to the tick; what was used is charged either
- * way.
+ * A CPU writes its own struct cpu without our lock, except for the fields of slices out of turn, which a draw writes under it. In
+ * all operations for a CPU the kernel has the lock of that CPU's own run queue. Other CPUs write under ours: a wake-up end_ns,
+ * next, preempted and recheck; step_settle_running since_ns. The timer reads end_ns and leaf without it. A stale end_ns ends a
+ * slice too early or leaves it to the tick; what was used is charged either way.
  */
 #pragma once
 #include "state.h"

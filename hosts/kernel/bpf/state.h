@@ -2,10 +2,11 @@
 /*
  * The scheduler's state, and the lock that protects it.
  *
- *   run_queue      the economy (core/include/tombola/economy.h): passes, orders, waiting clients. Always under its own lock.
+ *   run_queue      the economy (core/include/tombola/economy.h): passes, orders, waiting clients. Written under its own lock;
+ *                  read without it where an outdated answer does no harm.
  *   client_state   what this host adds to a client of the economy; same index. Written under the same lock, except for a leaf's
- *                  border_ns, frozen_ns and id, which its thread's operations write; counts (wins, left); and a currency's name,
- *                  whose first letter is written last. Read without the lock where one number is wanted.
+ *                  interrupted_ns, frozen_ns and id, which its thread's operations write; counts (wins, left); and a currency's
+ *                  name, whose first letter is written last. Read without the lock where one number is wanted.
  *   task           a thread's own accounts; by its leaf. Written by its own operations, which the kernel serializes.
  *   cpu            what runs on a CPU, and its slice timer. Written by that CPU, and some fields by others; see slice.h.
  *
@@ -19,6 +20,8 @@
 #include <tombola_abi.h>
 
 #define NR_QUEUES 1
+/* After the roots, which are never freed. */
+#define FIRST_SLOT (TB_FROZEN + 1)
 #define NR_CPUS 512
 /* At most so many users and currencies. Threads share the same slots; may_own bounds what one user takes. */
 #define NR_USERS (TB_CLIENTS / 2)
@@ -119,7 +122,7 @@ struct client_state {
 	u32 urgent;  /* of a user: entries of run_queue.urgent */
 	u32 child;   /* client of the thread that it forked last, */
 	u32 child_tid; /* and that thread's tid */
-	u64 border_ns; /* of a frozen leaf: its exec_ns when last interrupted in user mode; equal: it has not run since */
+	u64 interrupted_ns; /* of a frozen leaf: its exec_ns when last interrupted in user mode; equal: it has not run since */
 	u64 frozen_ns; /* of a leaf: CPU time used since it was frozen, and by its forker before the fork */
 	u64 home;    /* of a client of the frozen root or of a reservation: number of the currency that it comes from */
 	u16 limit;   /* the most tickets that its owner may give it, set by an administrator; or TOMBOLA_NO_LIMIT */
@@ -199,8 +202,8 @@ struct cpu {
 	u32 leaf;       /* the leaf that runs here; TB_NONE: none of ours */
 	u32 armed;      /* the timer is running */
 	u32 next;       /* the leaf that woke up, is in the local DSQ and has not run since */
-	u32 beaten;     /* the leaf that it preempts; TB_NONE: none */
-	u32 doubtful;   /* whether another leaf may be the better choice by now */
+	u32 preempted;  /* the leaf that it preempts; TB_NONE: none */
+	u32 recheck;    /* whether another leaf may be the better choice by now */
 	u64 since_ns;   /* when its run began, or was last settled */
 	u64 end_ns;     /* when the slice is to end */
 	u64 timer_ns;   /* when the timer will fire */
@@ -211,7 +214,7 @@ struct cpu {
 	u32 offline;    /* it calls dispatch no more */
 	u32 kthreads;   /* kernel threads may wait in its DSQ (kthreads.h); */
 	u32 drawn_last; /* the last turn was a draw's, so the next one is theirs */
-	u32 hurry;      /* a leaf has waited for so long that all slices in turn are the shortest */
+	u32 shortest;   /* a leaf has waited for so long that all slices in turn are the shortest */
 } __attribute__((aligned(64)));
 
 struct cpu cpus[NR_CPUS];
@@ -315,27 +318,32 @@ static __always_inline u64 cpu_mask(s32 cpu)
 }
 
 /*
- * CPUs that do not call dispatch, as cpu_mask has them: offline, or going offline. A CPU stops calling it when it is no longer
- * active. The kernel tells us (ops.cpu_offline) only after all RCU readers have finished, and one of them may wait for that very
- * CPU. A thread that is bound to such a CPU waits until the kernel lifts its affinity, which happens when it is put on the dying
- * CPU. So any CPU may draw it, and sends it there.
+ * Has a CPU ceased to call dispatch: is it offline, or going offline? It stops when it is no longer active. The kernel tells us
+ * (ops.cpu_offline) only after all RCU readers have finished, and one of them may wait for that very CPU.
+ */
+static __always_inline bool is_inactive(s32 cpu)
+{
+	u64 active = 0;
+
+	if (tombola_config.nr_cpus == 1)
+		return false;
+	bpf_probe_read_kernel(&active, sizeof(active), (const u64 *)&__cpu_active_mask + ((u32)cpu & (NR_CPUS - 1)) / 64);
+	return !(active & cpu_mask(cpu));
+}
+
+/*
+ * The inactive CPUs, as cpu_mask has them. A thread all of whose CPUs are inactive waits until the kernel lifts its affinity,
+ * which happens when it is put on the dying CPU. So any CPU may draw it, and sends it there. With more than 64 CPUs, another one
+ * of the same bit draws it.
  */
 static __always_inline u64 inactive_cpus(void)
 {
-	u64 active[NR_CPUS / 64], mask = 0;
-	u32 words = (tombola_config.nr_cpus + 63) / 64, last = tombola_config.nr_cpus % 64;
+	u64 active = 0;
 
-	if (tombola_config.nr_cpus == 1)
+	if (tombola_config.nr_cpus == 1 || tombola_config.nr_cpus > 64)
 		return 0;
-	__builtin_memset(active, 0, sizeof(active));
-	if (words > NR_CPUS / 64)
-		words = NR_CPUS / 64;
-	bpf_probe_read_kernel(active, words * sizeof(u64), &__cpu_active_mask);
-	for (u32 i = 0; i < NR_CPUS / 64; i++) {
-		if (i < words)
-			mask |= ~active[i] & (i + 1 == words && last ? (1ull << last) - 1 : ~0ull);
-	}
-	return mask;
+	bpf_probe_read_kernel(&active, sizeof(active), &__cpu_active_mask);
+	return ~active & (tombola_config.nr_cpus == 64 ? ~0ull : (1ull << (tombola_config.nr_cpus & 63)) - 1);
 }
 
 /*
@@ -347,14 +355,20 @@ static __always_inline bool is_bound(struct task_struct *p)
 	return p->migration_disabled > (p == bpf_get_current_task_btf());
 }
 
-/* CPUs on which a thread may run; all on a machine with more than 64, where only dispatch_task looks at its affinity. */
+/*
+ * CPUs on which a thread may run, inactive ones only if there is no other; all on a machine with more than 64, where only
+ * dispatch_task looks at its affinity.
+ */
 static __always_inline u64 mask_of(struct task_struct *p)
 {
+	u64 mask;
+
 	if (is_bound(p))
 		return cpu_mask(scx_bpf_task_cpu(p));
 	if ((u32)p->nr_cpus_allowed >= tombola_config.nr_cpus || tombola_config.nr_cpus > 64)
 		return ~0ull;
-	return p->cpus_ptr->bits[0];
+	mask = p->cpus_ptr->bits[0] & ~inactive_cpus();
+	return mask ? mask : p->cpus_ptr->bits[0];
 }
 
 /* A client's number for user space, never reused; and the client of a number, TB_NONE if it was removed. */

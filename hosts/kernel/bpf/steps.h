@@ -21,7 +21,7 @@ static __always_inline bool is_away(struct tb_queue *q, u32 client)
 	return kind == TB_KIND_RESERVATION || kind == TB_KIND_FROZEN;
 }
 
-/* A client's home: the currency that it is in while it is not frozen and has no reservation. */
+/* Of a process, currency or user, its home: the currency that it is in while it is not frozen and has no reservation. */
 static __noinline u32 home_of(struct tb_queue *q, u32 client)
 {
 	u32 home = tb_at(q, client)->parent;
@@ -73,7 +73,7 @@ static __always_inline void charge(struct tb_queue *q, u32 leaf, u64 next_ns, u3
 	bill->next_ns = next_ns;
 	bill->seed = seed;
 	if (bill->used_ns && tb_at(q, TB_FROZEN)->clients)
-		q->moves_to = pays_for(q, leaf);
+		q->charge_also = pays_for(q, leaf);
 	t->unpaid_ns = 0;
 	state->uncounted_ns -= counted_ns;
 	state->precharge_ns = next_ns;
@@ -132,7 +132,7 @@ __noinline u64 step_draw(u32 cpu, u32 held, u64 now, u64 mask)
 		held = TB_NONE;
 	best = tb_pick(&rq->economy, RULES, mask);
 	rq->drawn = TB_NONE;
-	c->hurry = 0;
+	c->shortest = 0;
 	if (c->turn_ns || rq->urgent_first != rq->urgent_last ||
 	    tb_overdue(&rq->economy, now, tombola_config.patience_ns, mask))
 		rq->drawn = out_of_turn(rq, c, now, mask, best || held);
@@ -151,7 +151,7 @@ __noinline u64 step_draw(u32 cpu, u32 held, u64 now, u64 mask)
 
 /*
  * Flags beside the number of the CPU on which a thread becomes runnable. WOKEN: it woke up. WOKEN_HERE: that CPU woke it, outside
- * hard interrupts (in_task), so the thread that runs there counts as its waker. WOKEN_SYNC: the waker is about to sleep.
+ * hard interrupts (outside_hardirq), so the thread that runs there counts as its waker. WOKEN_SYNC: the waker is about to sleep.
  */
 #define WOKEN (1 << 28)
 #define WOKEN_HERE (1 << 29)
@@ -210,17 +210,17 @@ static __always_inline u32 is_best(struct tb_queue *q, u32 leaf, u64 mask, u64 n
 static __always_inline u32 is_next(struct tb_queue *q, u32 leaf, s32 cpu, u64 now, u32 verdict)
 {
 	struct cpu *c = cpu_of(cpu);
-	bool only_won = (tombola_config.nr_cpus > 1 && !(cpu & WOKEN_SYNC)) || tombola_config.tick_slices;
+	bool must_preempt = (tombola_config.nr_cpus > 1 && !(cpu & WOKEN_SYNC)) || tombola_config.tick_slices;
 
 	if (c->next) {
-		c->doubtful |= leaf != c->beaten && (!(cpu & WOKEN) || verdict == PREEMPT_NOW);
+		c->recheck |= leaf != c->preempted && (!(cpu & WOKEN) || verdict == PREEMPT_NOW);
 		return 0;
 	}
-	if (!(cpu & WOKEN) || (only_won && verdict != PREEMPT_NOW) || !is_best(q, leaf, cpu_mask(cpu), now))
+	if (!(cpu & WOKEN) || (must_preempt && verdict != PREEMPT_NOW) || !is_best(q, leaf, cpu_mask(cpu), now))
 		return 0;
 	c->next = leaf;
-	c->beaten = verdict == PREEMPT_NOW ? c->leaf : TB_NONE;
-	c->doubtful = 0;
+	c->preempted = verdict == PREEMPT_NOW ? c->leaf : TB_NONE;
+	c->recheck = 0;
 	return PREEMPT_NEXT;
 }
 

@@ -11,11 +11,11 @@
 #define DRAW_URGENT (1ull << 33)
 
 /* A frozen thread that was interrupted in user mode holds no lock of the kernel's. One that never is gets URGENT_MOST_NS. */
-static __always_inline bool is_done(u32 leaf)
+static __always_inline bool needs_no_turn(u32 leaf)
 {
 	struct client_state *state = state_of(leaf);
 
-	return (state->border_ns && state->border_ns == task_at(leaf)->exec_ns) || state->frozen_ns > URGENT_MOST_NS;
+	return (state->interrupted_ns && state->interrupted_ns == task_at(leaf)->exec_ns) || state->frozen_ns > URGENT_MOST_NS;
 }
 
 /*
@@ -28,7 +28,8 @@ static __always_inline void wait_urgently(struct run_queue *rq, u32 client)
 	struct urgent *urgent = &rq->urgent[rq->urgent_last & (NR_URGENT - 1)];
 	u32 user = state_of(client)->user;
 
-	if (is_done(client) || rq->urgent_last - rq->urgent_first >= NR_URGENT || state_of(user)->urgent >= NR_URGENT_OF_USER)
+	if (needs_no_turn(client) || rq->urgent_last - rq->urgent_first >= NR_URGENT ||
+	    state_of(user)->urgent >= NR_URGENT_OF_USER)
 		return;
 	urgent->number = number_of(client);
 	urgent->user = user;
@@ -64,7 +65,7 @@ static __noinline u32 next_urgent(struct run_queue *rq, u64 mask)
 	if (!tb_frozen(q, client))
 		return TB_NONE;
 	leaf = first_in(q, client, mask);
-	if (is_done(leaf))
+	if (needs_no_turn(leaf))
 		return TB_NONE;
 	if (leaf != client && tb_at(q, client)->state & TB_QUEUED)
 		wait_urgently(rq, client);
@@ -89,8 +90,8 @@ static __noinline u64 out_of_turn(struct run_queue *rq, struct cpu *c, u64 now, 
 		c->turn_ns = 0;
 	}
 	pause_ns = c->turn_took_ns * (late ? LATE_PAUSE : c->urgent ? URGENT_PAUSE : OVERDUE_PAUSE);
-	c->hurry = waited_ns >= 5 * tombola_config.patience_ns;
-	if (c->hurry)
+	c->shortest = waited_ns >= 5 * tombola_config.patience_ns;
+	if (c->shortest)
 		pause_ns = SLICE_MIN_NS;
 	if (wanted && now - c->turn_end_ns < pause_ns)
 		return TB_NONE;
