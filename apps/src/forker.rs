@@ -26,6 +26,8 @@ enum Way {
     Batches,
     /// Work, fork and exit; the child does the same
     Chain,
+    /// Fork a child that forks one that works, as make and a compiler's driver do; each waits for its own
+    Driver,
 }
 
 fn exit_at_once() -> ! {
@@ -40,6 +42,10 @@ fn batch(children: u32, work: Duration) -> Result<()> {
             exit_at_once();
         }
     }
+    wait_for(children)
+}
+
+fn wait_for(children: u32) -> Result<()> {
     for _ in 0..children {
         // SAFETY: a null status is allowed and means that it is not wanted.
         if unsafe { libc::wait(std::ptr::null_mut()) } == -1 {
@@ -55,6 +61,13 @@ fn main() -> Result<()> {
     loop {
         match args.way {
             Way::Batches => batch(args.children, work)?,
+            Way::Driver => {
+                if fork()? {
+                    batch(1, work)?;
+                    exit_at_once();
+                }
+                wait_for(1)?;
+            }
             Way::Chain => {
                 work_for(work);
                 if !fork()? {

@@ -59,7 +59,7 @@ pub struct Client {
     pub precharged_ns: u64,
     /// Service received so far, ns.
     pub used_ns: u64,
-    /// The part of it since its creation or last move, or since it last forked, ns.
+    /// The part of it since its creation or last move, and what it has inherited since, ns.
     pub young_ns: u64,
 }
 
@@ -195,7 +195,7 @@ c_functions! {
     "tombola_move" move_to(q: &mut Queue, r: &Rules, i: u32, parent: u32) -> u32;
     "tombola_child_of" child_of(q: &mut Queue, parent: u32, i: u32) -> u32;
     "tombola_fork" fork(q: &mut Queue, child: u32, forker: u32, run: &Run) -> u32;
-    "tombola_charge_heir" charge_heir(q: &mut Queue, r: &Rules, i: u32, heir: u32) -> u32;
+    "tombola_charge_heir" charge_heir(q: &mut Queue, r: &Rules, i: u32, heir: u32, forked_ns: u64) -> u32;
     "tombola_frozen" frozen(q: &mut Queue, i: u32) -> u32;
     "tombola_start_at" start_at(q: &mut Queue, currency: u32, vnow: u64);
     #[cfg(test)]

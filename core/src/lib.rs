@@ -375,11 +375,12 @@ impl Economy {
         ffi::fork(&mut self.queue, child, forker, run);
     }
 
-    /// A client that is about to be freed leaves what it still owes to `heir`, if that is in the same currency.
-    pub fn charge_heir(&mut self, i: u32, heir: u32) {
+    /// A client that is about to be freed leaves what it still owes to `heir`, if that is in the same currency: all of its
+    /// `young_ns`, or what is beyond `forked_ns` if the heir is the child that it forked last, at that `young_ns`.
+    pub fn charge_heir(&mut self, i: u32, heir: u32, forked_ns: u64) {
         self.check_below_base(i);
         self.check_leaf(heir);
-        ffi::charge_heir(&mut self.queue, &self.rules, i, heir);
+        ffi::charge_heir(&mut self.queue, &self.rules, i, heir, forked_ns);
     }
 
     /// Sets vnow of a currency without active clients, for tests that begin close to a wrap-around. Idle clients keep their

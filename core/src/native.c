@@ -129,9 +129,9 @@ u32 EXPORT(frozen)(struct tb_queue *q, u32 i)
 	return tb_frozen(q, i);
 }
 
-u32 EXPORT(charge_heir)(struct tb_queue *q, const struct tb_rules *r, u32 i, u32 heir)
+u32 EXPORT(charge_heir)(struct tb_queue *q, const struct tb_rules *r, u32 i, u32 heir, u64 forked_ns)
 {
-	return tb_charge_heir(q, r, i, heir);
+	return tb_charge_heir(q, r, i, heir, forked_ns);
 }
 
 /* Not a rule: where a currency without active clients has its clock, so that tests may begin close to a wrap-around. */

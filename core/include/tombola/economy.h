@@ -64,9 +64,9 @@
  * the credit stays: a client must not lose by serving another user (tb_credit_ns).
  *
  * Forking. A child starts at its parent's pass, charged up to this moment. When a client exits, an heir in its currency is
- * charged for what it consumed since it began, moved or last forked (tb_charge_heir, tb_returned_ns). The host names the heir:
- * the child that was forked last, or else the parent. So a chain of forks, fork-and-wait, and a few children at a time all get
- * what one client gets.
+ * charged for what it consumed (tb_charge_heir, tb_returned_ns). The host names the heir: the child that was forked last, which
+ * owes only what the client consumed after that fork; or else the parent, which owes all, also what the client had inherited
+ * itself. So a chain of forks, fork-and-wait to any depth, and a few children at a time all get what one client gets.
  *
  * Several CPUs. After a pick, the host charges at most a quantum in advance, and the settlement corrects it. Otherwise CPUs that
  * decide in the same tick would all pick from the same user, whose pass moves only when a run ends.
@@ -1075,19 +1075,18 @@ TB_FN u32 tb_fork(struct tb_queue *q, u32 child, u32 forker, const struct tb_run
 	if (!s)
 		return 0;
 	c->pass = tb_projected(tb_at(q, s), run);
-	/* The present run is in the child's pass already and not yet charged: the parent must not be charged for it twice. */
-	tb_at(q, s)->young_ns = 0 - run->ran_ns;
 	return 0;
 }
 
 /*
- * A client is about to be freed. What it consumed since it began, moved or last forked (tb_returned_ns) is charged to `heir`, or
- * to the one of the heir's currencies that is a client of the same currency; to none if there is no such one.
+ * A client is about to be freed. Of its young_ns, what is beyond `forked_ns` (tb_returned_ns) is charged to `heir`, or to the one
+ * of the heir's currencies that is a client of the same currency; to none if there is no such one. forked_ns: if the heir is a
+ * child, the young_ns that the client had when it forked that, and the run that was not charged yet; if not, 0.
  */
-TB_FN u32 tb_charge_heir(struct tb_queue *q, const struct tb_rules *r, u32 i, u32 heir)
+TB_FN u32 tb_charge_heir(struct tb_queue *q, const struct tb_rules *r, u32 i, u32 heir, u64 forked_ns)
 {
 	struct tb_client *c = tb_at(q, i), *h;
-	u64 vnow = tb_at(q, c->parent)->vnow, limit;
+	u64 vnow = tb_at(q, c->parent)->vnow, limit, owed_ns;
 	u32 s = tb_child_of(q, c->parent, heir);
 
 	if (!s || s == i)
@@ -1095,6 +1094,8 @@ TB_FN u32 tb_charge_heir(struct tb_queue *q, const struct tb_rules *r, u32 i, u3
 	h = tb_at(q, s);
 	/* No further ahead than the bound, unless it is already. */
 	limit = tb_max(h->pass, vnow + tb_advance(r->lag_ns, TB_DRAW_ONE, h->tickets));
-	tb_set_pass(q, r, h, tb_min(h->pass + tb_advance(tb_returned_ns(c->young_ns), TB_DRAW_ONE, h->tickets), limit));
+	owed_ns = c->young_ns > forked_ns ? c->young_ns - forked_ns : 0;
+	tb_set_pass(q, r, h, tb_min(h->pass + tb_advance(tb_returned_ns(owed_ns), TB_DRAW_ONE, h->tickets), limit));
+	h->young_ns += c->young_ns;
 	return 0;
 }

@@ -84,7 +84,7 @@ struct tb_client {
 	u64 level;
 	u64 precharged_ns; /* charged in advance to it, for its own run or for those of leaves below it */
 	u64 used_ns;  /* service received so far */
-	u64 young_ns; /* the part of it since its creation or last move, or since it last forked */
+	u64 young_ns; /* the part of it since its creation or last move, and what it has inherited since (tb_charge_heir) */
 };
 
 _Static_assert(sizeof(struct tb_client) == 144, "as small as may be: there are many");

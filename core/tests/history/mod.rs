@@ -486,8 +486,10 @@ impl History {
         self.withdraw(leaf);
         self.leave(leaf);
         let heir = one_of(&self.leaves, s.y).unwrap();
-        self.economy.charge_heir(leaf, heir);
-        self.model.charge_heir(leaf, heir);
+        let young_ns = self.economy.client(leaf).young_ns;
+        let forked_ns = [0, young_ns / 2, young_ns, young_ns + 1000][s.z as usize % 4];
+        self.economy.charge_heir(leaf, heir, forked_ns);
+        self.model.charge_heir(leaf, heir, forked_ns);
         self.leaves.retain(|&l| l != leaf);
         self.free(leaf);
     }

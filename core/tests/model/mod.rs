@@ -872,18 +872,18 @@ impl Model {
         if let Some(s) = self.child_of(parent, forker) {
             let pass = self.projected(s, run);
             self.node(child).pass = pass;
-            self.node(s).young_ns = -i128::from(run.ran_ns);
         }
     }
 
-    pub fn charge_heir(&mut self, i: u32, heir: u32) {
+    pub fn charge_heir(&mut self, i: u32, heir: u32, forked_ns: u64) {
         let Some(s) = self.child_of(self.at(i).parent, heir) else {
             return;
         };
         if s == i {
             return;
         }
-        let young = self.at(i).young_ns.max(0);
+        let inherited = self.at(i).young_ns;
+        let young = (inherited - i128::from(forked_ns)).max(0);
         let limit = i128::from(limits::YOUNG_NS);
         let owed = if young <= limit {
             young
@@ -895,5 +895,6 @@ impl Model {
         // A client that is further ahead already stays there.
         let pass = (h.pass + scaled(owed, h.tickets)).min(limit.max(h.pass));
         self.set_pass(s, pass);
+        self.node(s).young_ns += inherited;
     }
 }

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
  * Kernel threads, and user threads in the last steps of their exit, do not wait for tickets. One that wakes up runs at once; one
- * whose slice is over waits in a DSQ of its CPU's own. Such threads and draws take turns. In the local DSQ two of them would keep
- * all others from the CPU for as long as they compute: the kernel does not call dispatch while the local DSQ has a thread.
+ * whose slice is over waits in a DSQ of its CPU's own. Such threads and draws take turns of a quantum. In the local DSQ two of
+ * them would keep all others from the CPU for as long as they compute: the kernel does not call dispatch while the local DSQ has
+ * a thread.
  */
 #pragma once
 #include "slice.h"
@@ -13,14 +14,23 @@ static __always_inline void insert_kthread(struct task_struct *p, u64 enq_flags)
 	s32 cpu = scx_bpf_task_cpu(p);
 
 	if (enq_flags & SCX_ENQ_WAKEUP) {
-		scx_bpf_dsq_insert(p, TB_DSQ_LOCAL, tombola_config.rules.quantum_ns, enq_flags | SCX_ENQ_PREEMPT);
+		/* An exiting thread does not preempt others. */
+		if (!task_of(p)->client)
+			enq_flags |= SCX_ENQ_PREEMPT;
+		scx_bpf_dsq_insert(p, TB_DSQ_LOCAL, tombola_config.rules.quantum_ns, enq_flags);
 		return;
 	}
 	cpu_of(cpu)->kthreads = 1;
 	scx_bpf_dsq_insert(p, (u32)cpu, tombola_config.rules.quantum_ns, enq_flags);
 }
 
-/* The next kernel thread that waits for this CPU gets it for a quantum. False: none waits. */
+/* Have draws had the CPU for a quantum since kernel threads had it? */
+static __always_inline bool is_turn_of_kthread(struct cpu *c, u64 now)
+{
+	return c->kthreads && c->drawn_ns && now - c->drawn_ns + TIMER_SLACK_NS >= tombola_config.rules.quantum_ns;
+}
+
+/* The next kernel thread that waits for this CPU gets it. False: none waits. */
 static __always_inline bool run_kthread(s32 cpu, struct cpu *c, u64 now)
 {
 	if (!c->kthreads)
@@ -28,8 +38,8 @@ static __always_inline bool run_kthread(s32 cpu, struct cpu *c, u64 now)
 	c->kthreads = scx_bpf_dsq_move_to_local((u32)cpu);
 	if (!c->kthreads)
 		return false;
-	c->drawn_last = 0;
-	c->end_ns = now + tombola_config.rules.quantum_ns;
+	c->drawn_ns = 0;
+	c->end_ns = now + (c->shortest ? SLICE_MIN_NS : tombola_config.rules.quantum_ns);
 	slice_timer_wind(cpu, c, now);
 	return true;
 }

@@ -214,7 +214,10 @@ void BPF_STRUCT_OPS(tombola_dispatch, s32 cpu, struct task_struct *prev)
 	bool kthread = is_runnable_kthread(prev);
 	u64 slice_ns;
 
-	if (!rq || (c->drawn_last && run_kthread(cpu, c, now)))
+	if (!rq)
+		return;
+	end_turn(c, now);
+	if (is_turn_of_kthread(c, now) && run_kthread(cpu, c, now))
 		return;
 	drawn = step_draw((u32)cpu, held, now, cpu_mask(cpu) | inactive_cpus());
 	winner = (u32)drawn;
@@ -224,7 +227,8 @@ void BPF_STRUCT_OPS(tombola_dispatch, s32 cpu, struct task_struct *prev)
 			task_set_slice(prev, tombola_config.rules.quantum_ns);
 		return;
 	}
-	c->drawn_last = 1;
+	if (!c->drawn_ns && !(drawn >> 32))
+		c->drawn_ns = now;
 	waiting = rq->economy.waiting + (held && winner != held);
 	if (drawn & DRAW_URGENT)
 		slice_ns = SLICE_URGENT_NS;

@@ -7,10 +7,10 @@
  * slice's end, it preempts and rearms for one quantum. When it fires early, because the slice has changed meanwhile, it rearms
  * for the rest. Only a slice that must end before the timer would fire sets it anew.
  *
- * A CPU writes its own struct cpu without our lock, except for the fields of slices out of turn, which a draw writes under it. In
- * all operations for a CPU the kernel has the lock of that CPU's own run queue. Other CPUs write under ours: a wake-up end_ns,
- * next, preempted and recheck; step_settle_running since_ns. The timer reads end_ns and leaf without it. A stale end_ns ends a
- * slice too early or leaves it to the tick; what was used is charged either way.
+ * A CPU writes its own struct cpu without our lock. In all operations for a CPU the kernel has the lock of that CPU's own run
+ * queue. Other CPUs write under ours: a wake-up end_ns, next, preempted and recheck; step_settle_running since_ns. The timer
+ * reads end_ns and leaf without it. A stale end_ns ends a slice too early or leaves it to the tick; what was used is charged
+ * either way.
  */
 #pragma once
 #include "state.h"
@@ -80,7 +80,7 @@ static int slice_timer_fired(void *map, u32 *key, struct slice_timer *value)
 	bool over;
 
 	/* No slice is to end, or the CPU went offline and left its timer to another: the next slice there arms it. */
-	if ((!c->leaf && c->drawn_last) || bpf_get_smp_processor_id() != *key) {
+	if ((!c->leaf && c->drawn_ns) || bpf_get_smp_processor_id() != *key) {
 		c->armed = 0;
 		return 0;
 	}

@@ -121,7 +121,8 @@ struct client_state {
 	u32 structure; /* of a user: changes when a currency of it is made, moved, closed, opened again or retired */
 	u32 urgent;  /* of a user: entries of run_queue.urgent */
 	u32 child;   /* client of the thread that it forked last, */
-	u32 child_tid; /* and that thread's tid */
+	u32 child_tid; /* and that thread's tid, */
+	u64 forked_ns; /* and its own young_ns then, with the run that was not charged yet */
 	u64 interrupted_ns; /* of a frozen leaf: its exec_ns when last interrupted in user mode; equal: it has not run since */
 	u64 frozen_ns; /* of a leaf: CPU time used since it was frozen, and by its forker before the fork */
 	u64 home;    /* of a client of the frozen root or of a reservation: number of the currency that it comes from */
@@ -213,7 +214,7 @@ struct cpu {
 	u32 urgent;     /* and whether its leaf was an urgent one */
 	u32 offline;    /* it calls dispatch no more */
 	u32 kthreads;   /* kernel threads may wait in its DSQ (kthreads.h); */
-	u32 drawn_last; /* the last turn was a draw's, so the next one is theirs */
+	u64 drawn_ns;   /* since when draws have had the CPU, not kernel threads; 0: they have not */
 	u32 shortest;   /* a leaf has waited for so long that all slices in turn are the shortest */
 } __attribute__((aligned(64)));
 

@@ -133,9 +133,8 @@ __noinline u64 step_draw(u32 cpu, u32 held, u64 now, u64 mask)
 	best = tb_pick(&rq->economy, RULES, mask);
 	rq->drawn = TB_NONE;
 	c->shortest = 0;
-	if (c->turn_ns || rq->urgent_first != rq->urgent_last ||
-	    tb_overdue(&rq->economy, now, tombola_config.patience_ns, mask))
-		rq->drawn = out_of_turn(rq, c, now, mask, best || held);
+	if (rq->urgent_first != rq->urgent_last || tb_overdue(&rq->economy, now, tombola_config.patience_ns, mask))
+		rq->drawn = out_of_turn(rq, c, now, mask, best || held || c->kthreads);
 	if (rq->drawn)
 		c->turn_ns = now;
 	else if (held && (!best || tb_keeps(&rq->economy, RULES, held, best)))
@@ -216,7 +215,8 @@ static __always_inline u32 is_next(struct tb_queue *q, u32 leaf, s32 cpu, u64 no
 		c->recheck |= leaf != c->preempted && (!(cpu & WOKEN) || verdict == PREEMPT_NOW);
 		return 0;
 	}
-	if (!(cpu & WOKEN) || (must_preempt && verdict != PREEMPT_NOW) || !is_best(q, leaf, cpu_mask(cpu), now))
+	/* Kernel threads have a turn only when dispatch is called. */
+	if (c->kthreads || !(cpu & WOKEN) || (must_preempt && verdict != PREEMPT_NOW) || !is_best(q, leaf, cpu_mask(cpu), now))
 		return 0;
 	c->next = leaf;
 	c->preempted = verdict == PREEMPT_NOW ? c->leaf : TB_NONE;
@@ -329,15 +329,15 @@ __noinline int step_leave(u32 queue, u32 leaf)
 	return 0;
 }
 
-/* What an exiting client used since it began, moved or forked is charged to `heir`, in the same currency (tb_returned_ns). */
-__noinline int step_charge_heir(u32 queue, u32 client, u32 heir)
+/* What an exiting client consumed beyond forked_ns is charged to `heir`, in the same currency (tb_charge_heir). */
+__noinline int step_charge_heir(u32 queue, u32 client, u32 heir, u64 forked_ns)
 {
 	struct run_queue *rq = queue_of(queue);
 
 	if (!rq)
 		return 0;
 	bpf_spin_lock(&rq->lock);
-	tb_charge_heir(&rq->economy, RULES, client, heir);
+	tb_charge_heir(&rq->economy, RULES, client, heir, forked_ns);
 	tb_at(&rq->economy, client)->young_ns = 0;
 	bpf_spin_unlock(&rq->lock);
 	return 0;

@@ -105,6 +105,7 @@ __noinline u32 step_new_thread(u32 forker, u32 process, u64 numbers, u64 ran_ns)
 		tb_fork(&rq->economy, leaf, forker, &run);
 		forking->child = leaf;
 		forking->child_tid = (u32)numbers;
+		forking->forked_ns = tb_at(&rq->economy, beside)->young_ns + ran_ns;
 	}
 	bpf_spin_unlock(&rq->lock);
 	return leaf;
@@ -286,7 +287,7 @@ static __always_inline void thaw_to_die(struct task_struct *p, struct task *t)
 
 /*
  * The thread is exiting. What its process consumed since it last forked is charged to the child of that fork, as the next link
- * of a chain, or else to `parent`, which may be waiting for it.
+ * of a chain; or else all that it consumed to `parent`, which may be waiting for it.
  */
 static __always_inline void charge_heir(struct task *t, u32 parent)
 {
@@ -296,15 +297,18 @@ static __always_inline void charge_heir(struct task *t, u32 parent)
 
 	if (!rq)
 		return;
+	/* Kernels before 6.18 report this exit perhaps only after the parent's, which must not take the dead for its heir. */
+	if (parent)
+		__sync_val_compare_and_swap(&state_of(process_of(&rq->economy, parent))->child, t->client, TB_NONE);
 	process = process_of(&rq->economy, t->client);
 	state = state_of(process);
 	if (process != t->client && tb_at(&rq->economy, process)->clients > 1)
 		return;
 	if (state->child && state_of(state->child)->id == state->child_tid &&
 	    tb_at(&rq->economy, state->child)->kind == TB_KIND_THREAD)
-		parent = state->child;
-	if (parent)
-		step_charge_heir(t->queue, process, parent);
+		step_charge_heir(t->queue, process, state->child, state->forked_ns);
+	else if (parent)
+		step_charge_heir(t->queue, process, parent, 0);
 }
 
 /* The thread has exited: free its client, and its process's with the last thread. */

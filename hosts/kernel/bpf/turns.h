@@ -72,6 +72,16 @@ static __noinline u32 next_urgent(struct run_queue *rq, u64 mask)
 	return leaf;
 }
 
+/* On the CPU itself: a slice out of turn ends, if there is one. */
+static __always_inline void end_turn(struct cpu *c, u64 now)
+{
+	if (!c->turn_ns)
+		return;
+	c->turn_took_ns = now - c->turn_ns;
+	c->turn_end_ns = now;
+	c->turn_ns = 0;
+}
+
 /*
  * The leaf that gets the CPU out of turn. After such a slice a pause follows on a CPU that others want, so all such leaves
  * together get a small part of it, however many of them a user makes. The pause is shorter when it becomes late for the oldest.
@@ -84,11 +94,6 @@ static __noinline u64 out_of_turn(struct run_queue *rq, struct cpu *c, u64 now, 
 	u64 waited_ns = overdue ? now - tb_at(q, overdue)->since : 0, pause_ns;
 	bool late = waited_ns >= 4 * tombola_config.patience_ns;
 
-	if (c->turn_ns) {
-		c->turn_took_ns = now - c->turn_ns;
-		c->turn_end_ns = now;
-		c->turn_ns = 0;
-	}
 	pause_ns = c->turn_took_ns * (late ? LATE_PAUSE : c->urgent ? URGENT_PAUSE : OVERDUE_PAUSE);
 	c->shortest = waited_ns >= 5 * tombola_config.patience_ns;
 	if (c->shortest)

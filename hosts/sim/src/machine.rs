@@ -174,12 +174,20 @@ impl Machine {
         Some(64 * word + (self.idle[word] & mask).trailing_zeros() as usize)
     }
 
-    /// The task that inherits what an exiting one owes: the child that it forked last, else its parent.
+    /// The child that a task forked last, if it lives.
     #[must_use]
-    pub fn heir(&self, task: TaskId) -> Option<TaskId> {
-        let lives = |other: &TaskId| self.tasks[*other].alive;
-        let task = &self.tasks[task];
-        task.child.filter(lives).or(task.parent.filter(lives))
+    pub fn child(&self, task: TaskId) -> Option<TaskId> {
+        self.tasks[task]
+            .child
+            .filter(|&child| self.tasks[child].alive)
+    }
+
+    /// A task's parent, if it lives.
+    #[must_use]
+    pub fn parent(&self, task: TaskId) -> Option<TaskId> {
+        self.tasks[task]
+            .parent
+            .filter(|&parent| self.tasks[parent].alive)
     }
 
     /// The scheduler decides on this CPU again, as soon as it has returned.

@@ -23,6 +23,8 @@ struct Account {
     /// CPU time that is charged, ns.
     settled_ns: u64,
     precharge_ns: u64,
+    /// What it had consumed when it forked last, ns.
+    forked_ns: u64,
 }
 
 /// Tombola's scheduler, with one run queue.
@@ -217,6 +219,8 @@ impl Scheduler for Tombola {
         if let Some(forker) = forker {
             let run = self.run(machine, forker, false);
             self.economy.fork(leaf, self.leaf(forker), &run);
+            self.accounts[forker].forked_ns =
+                self.economy.client(self.leaf(forker)).young_ns + run.ran_ns;
         }
     }
 
@@ -275,8 +279,11 @@ impl Scheduler for Tombola {
 
     fn exited(&mut self, machine: &mut Machine, task: TaskId) {
         let leaf = self.leaf(task);
-        if let Some(heir) = machine.heir(task) {
-            self.economy.charge_heir(leaf, self.leaf(heir));
+        if let Some(child) = machine.child(task) {
+            let forked_ns = self.accounts[task].forked_ns;
+            self.economy.charge_heir(leaf, self.leaf(child), forked_ns);
+        } else if let Some(parent) = machine.parent(task) {
+            self.economy.charge_heir(leaf, self.leaf(parent), 0);
         }
         self.economy.free(leaf);
     }

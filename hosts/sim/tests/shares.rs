@@ -217,6 +217,21 @@ fn forker(n: u64, run_ns: u64) -> Program {
     })
 }
 
+/// For ever: fork a child that forks one that works, as make and a compiler's driver do; each waits for its own.
+fn driver(run_ns: u64) -> Program {
+    let middle: Program = Rc::new(move |act, _| match act {
+        1 => Act::Run(MS / 20),
+        2 => Act::Fork(child(run_ns)),
+        3 => Act::Await,
+        _ => Act::Exit,
+    });
+    Rc::new(move |act, _| match act % 3 {
+        0 => Act::Await,
+        1 => Act::Run(MS / 20),
+        _ => Act::Fork(Rc::clone(&middle)),
+    })
+}
+
 /// What a hog gets in the same currency, on one CPU, beside a task that runs `program`.
 fn beside(rules: Rules, program: Program) -> f64 {
     let mut machine = Machine::new(rules, 1, 4);
@@ -232,8 +247,8 @@ fn forking_gains_nothing() {
     for quantum in [1, 2, 4] {
         let rules = Rules::stride(quantum * MS);
         for run in [MS / 2, 2 * MS, 5 * MS, 10 * MS] {
-            let programs = [chain(run), forker(1, run), forker(4, run)];
-            for (name, program) in ["chain", "fork and wait", "four children"]
+            let programs = [chain(run), forker(1, run), forker(4, run), driver(run)];
+            for (name, program) in ["chain", "fork and wait", "four children", "driver"]
                 .into_iter()
                 .zip(programs)
             {

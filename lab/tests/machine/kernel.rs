@@ -176,7 +176,12 @@ const PITFALLS: [&str; 4] = [
     "succession",
     "class-change",
 ];
-const INSIDE: [&str; 3] = ["chain-inside", "wait-inside", "batches-inside"];
+const INSIDE: [&str; 4] = [
+    "chain-inside",
+    "wait-inside",
+    "batches-inside",
+    "driver-inside",
+];
 
 /// alice's process naps, and she is due ten times as much as bob. `relative`: a part of hers.
 fn favoured_napper(cases: &Cases, relative: f64) {

@@ -118,6 +118,10 @@ inside() {
     as alice burn
     as alice 'forker batches --children 4'
     measure batches-inside
+
+    as alice burn
+    as alice 'forker driver'
+    measure driver-inside
 }
 
 interrupted() { # NAME
