@@ -37,7 +37,7 @@
  * themselves. That is water-filling at every level; surplus fair scheduling (Chandra et al. 2000) has it for one level.
  *
  * There are two tests (tb_falls_behind). What a client could not use is measured as the service that others received beyond it
- * while it had all that it can use (tb_level_turn); waiting, naps and the debts of others do not add to that. A large lag alone
+ * while it had all that it can use (tb_level_switch); waiting, naps and the debts of others do not add to that. A large lag alone
  * makes a client behind, too, unless it waits and may run on any CPU: then it will have its turn. But only what the first test
  * measures is forgiven, and bound CPUs have rules of their own (tb_held).
  *
@@ -198,7 +198,7 @@ TB_INLINE u64 tb_settled(const struct tb_client *c)
  * grows by while the client waits tells nothing. So the client's level is the smallest distance while it runs, and what that has
  * grown by while it waits; this switches between the two.
  */
-TB_INLINE void tb_level_turn(const struct tb_client *p, struct tb_client *c)
+TB_INLINE void tb_level_switch(const struct tb_client *p, struct tb_client *c)
 {
 	c->level = p->served - tb_settled(c) - c->level;
 }
@@ -337,9 +337,9 @@ TB_FN u32 tb_bind(struct tb_queue *q, u64 mask, u32 by)
 
 /*
  * A leaf that may run on `mask` becomes runnable, and with it those of its currencies that were idle. If another leaf woke it,
- * `meeting` is the currency in which the two meet (tb_meet), otherwise TB_NONE.
+ * `shared` is the currency in which the two meet (tb_meet), otherwise TB_NONE.
  */
-TB_FN u32 tb_join(struct tb_queue *q, const struct tb_rules *r, u32 i, u64 mask, u32 meeting)
+TB_FN u32 tb_join(struct tb_queue *q, const struct tb_rules *r, u32 i, u64 mask, u32 shared)
 {
 	if (!(tb_at(q, i)->state & TB_ACTIVE))
 		tb_bind(q, mask, 1);
@@ -351,7 +351,7 @@ TB_FN u32 tb_join(struct tb_queue *q, const struct tb_rules *r, u32 i, u64 mask,
 			break;
 		if (q->behind && ~mask)
 			entry = tb_entry(q, p, mask);
-		credit_ns = tb_credit_ns(r, p, c, c->parent == meeting && p->kind > TB_KIND_BEST_EFFORT);
+		credit_ns = tb_credit_ns(r, p, c, c->parent == shared && p->kind > TB_KIND_BEST_EFFORT);
 		c->pass = tb_bounded_for(c->pass, entry, c->tickets, credit_ns, r->lag_ns);
 		c->key = tb_key(r, c, c->pass);
 		c->mask = mask;
@@ -398,7 +398,7 @@ TB_FN u32 tb_leave(struct tb_queue *q, const struct tb_rules *r, u32 i)
 TB_INLINE void tb_queue_up(struct tb_queue *q, struct tb_client *p, struct tb_client *c)
 {
 	c->state |= TB_QUEUED;
-	tb_level_turn(p, c);
+	tb_level_switch(p, c);
 	tb_order_insert(q, p, c);
 }
 
@@ -406,7 +406,7 @@ TB_INLINE void tb_queue_up(struct tb_queue *q, struct tb_client *p, struct tb_cl
 TB_INLINE void tb_queue_off(struct tb_queue *q, struct tb_client *p, struct tb_client *c)
 {
 	c->state &= (u8)~TB_QUEUED;
-	tb_level_turn(p, c);
+	tb_level_switch(p, c);
 	tb_order_remove(q, p, c);
 }
 
@@ -506,7 +506,7 @@ TB_FN u32 tb_withdraw(struct tb_queue *q, u32 i)
 	return 0;
 }
 
-/* By how much the distance to `served` has grown while the client had all that it can use (tb_level_turn). */
+/* By how much the distance to `served` has grown while the client had all that it can use (tb_level_switch). */
 TB_INLINE u64 tb_grown(const struct tb_client *p, struct tb_client *c, u64 pass)
 {
 	u64 distance = p->served - pass, runs = !(c->state & TB_QUEUED);
@@ -926,7 +926,7 @@ TB_FN u64 tb_crossing_ns(struct tb_queue *q, const struct tb_rules *r, u64 both,
 /*
  * Change a client's tickets. Its lag in service stays: the distance to vnow is converted at the ratio of old to new. The distance
  * is bounded first: a client that slept for a minute may be so far behind that the product would not fit. What its distance to
- * `served` has grown by (tb_level_turn) is converted alike.
+ * `served` has grown by (tb_level_switch) is converted alike.
  */
 TB_FN u32 tb_set_tickets(struct tb_queue *q, const struct tb_rules *r, u32 i, u32 tickets)
 {

@@ -79,7 +79,7 @@ struct tb_client {
 
 	/*
 	 * While it runs, the smallest distance of its pass to its currency's `served`; while it waits, by how much that distance
-	 * had grown (tb_level_turn); while it is inactive, its lag when it left, ns.
+	 * had grown (tb_level_switch); while it is inactive, its lag when it left, ns.
 	 */
 	u64 level;
 	u64 precharged_ns; /* charged in advance to it, for its own run or for those of leaves below it */

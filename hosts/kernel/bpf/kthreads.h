@@ -25,7 +25,7 @@ static __always_inline void insert_kthread(struct task_struct *p, u64 enq_flags)
 }
 
 /* Have draws had the CPU for a quantum since kernel threads had it? */
-static __always_inline bool is_turn_of_kthread(struct cpu *c, u64 now)
+static __always_inline bool kthreads_are_due(struct cpu *c, u64 now)
 {
 	return c->kthreads && c->drawn_ns && now - c->drawn_ns + TIMER_SLACK_NS >= tombola_config.rules.quantum_ns;
 }

@@ -217,7 +217,7 @@ void BPF_STRUCT_OPS(tombola_dispatch, s32 cpu, struct task_struct *prev)
 	if (!rq)
 		return;
 	end_turn(c, now);
-	if (is_turn_of_kthread(c, now) && run_kthread(cpu, c, now))
+	if (kthreads_are_due(c, now) && run_kthread(cpu, c, now))
 		return;
 	drawn = step_draw((u32)cpu, held, now, cpu_mask(cpu) | inactive_cpus());
 	winner = (u32)drawn;

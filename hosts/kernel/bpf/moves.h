@@ -13,7 +13,7 @@
  * client_state.home says where it comes from.
  *
  * Before a currency is moved, its nesting is checked. That takes a look at every client, without the lock. If a currency of the
- * same user is made or moved meanwhile, `structure` has changed, and the move must be tried again.
+ * same user is made or moved meanwhile, `structure_version` has changed, and the move must be tried again.
  */
 #pragma once
 #include "state.h"
@@ -117,7 +117,7 @@ enum {
 	TO_DIE = ~0ull - 3,     /* to its user, or to root if the user is frozen, to exit */
 };
 
-/* How. Low half: its user's `structure` when the move was decided. AT_ONCE: ignore that, and move also a client that is away. */
+/* How. Low half: its user's `structure_version` at the decision. AT_ONCE: ignore that, and move also a client that is away. */
 #define AT_ONCE (1ull << 32)
 /* The owner asks for it, not an administrator. */
 #define BY_OWNER (1ull << 33)
@@ -190,21 +190,21 @@ static __always_inline void take_place(struct tb_queue *q, u32 process, u32 leaf
 
 static __always_inline u32 *structure_of(u32 client)
 {
-	return &state_of(state_of(client)->user)->structure;
+	return &state_of(state_of(client)->user)->structure_version;
 }
 
 /* Without the lock, a caller could read the number that a move has just changed, and then check the tree before that move. */
 __noinline u32 step_structure(u32 client)
 {
 	struct run_queue *rq = queue_of(0);
-	u32 structure;
+	u32 structure_version;
 
 	if (!rq)
 		return 0;
 	bpf_spin_lock(&rq->lock);
-	structure = *structure_of(client);
+	structure_version = *structure_of(client);
 	bpf_spin_unlock(&rq->lock);
-	return structure;
+	return structure_version;
 }
 
 /* May a client move to the currency `to` now? 1: yes. 0: it is away, and `to` is its new home. Otherwise a negative error. */
@@ -238,7 +238,7 @@ static __always_inline void leave_home(struct tb_queue *q, u32 client)
 /*
  * Move a leaf, a process or a currency to the currency `to`; if that is a process that was made for a leaf, it replaces the leaf
  * first. -ESRCH: the client was removed. -ENOENT: `to` was removed, or is closed. -EPERM: the owner may not. -EAGAIN: it is a
- * currency, and one of its user was made or moved since `structure` was read; or it is a leaf that has just become one of
+ * currency, and one of its user was made or moved since `structure_version` was read; or it is a leaf that has just become one of
  * several; or it has another owner. What running threads were charged in advance moves with them (tb_move).
  */
 __noinline int step_move(u64 number, u64 to, u64 how)

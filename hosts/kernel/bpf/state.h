@@ -84,7 +84,7 @@ struct run_queue {
 	struct bpf_spin_lock lock;
 	/* Of the step that has the lock. Not local variables: the verifier would walk what follows once for each value. */
 	volatile u32 verdict;
-	volatile u64 meeting; /* of a wait: where its leaf and the running one meet (tb_meet); 0: none runs */
+	volatile u64 both;    /* of a wait: where its leaf and the running one meet (tb_meet); 0: none runs */
 	volatile u32 into;    /* of a move: the currency that it leads into */
 	volatile u64 drawn;   /* of a draw: the winner, and the DRAW_ bits */
 	/* Clients of the frozen root that may hold a lock of the kernel's: from urgent_first to before urgent_last. */
@@ -118,7 +118,7 @@ struct client_state {
 	u32 user;    /* its user's client, which outlives it */
 	u32 owned;   /* of a user: clients that belong to it */
 	u32 made;    /* of a user: its currencies */
-	u32 structure; /* of a user: changes when a currency of it is made, moved, closed, opened again or retired */
+	u32 structure_version; /* of a user: changes when a currency of it is made, moved, closed, opened again or retired */
 	u32 urgent;  /* of a user: entries of run_queue.urgent */
 	u32 child;   /* client of the thread that it forked last, */
 	u32 child_tid; /* and that thread's tid, */

@@ -159,6 +159,19 @@ __noinline u64 step_draw(u32 cpu, u32 held, u64 now, u64 mask)
 /* The running thread goes on; is preempted now; or is preempted later. NEXT: the waking thread is next, and need not wait. */
 enum preempt { PREEMPT_NONE = 0, PREEMPT_NOW = 1, PREEMPT_LATER = 2, PREEMPT_NEXT = 4 };
 
+/* A thread becomes runnable in the turn of a kernel thread, which ends then, but has protect_ns in any case (kthreads.h). */
+static __always_inline u32 shorten_turn(struct cpu *c, u64 now)
+{
+	u64 left_ns = c->end_ns - now, unprotected_ns = tombola_config.rules.quantum_ns - tombola_config.rules.protect_ns;
+
+	if (c->drawn_ns || (s64)left_ns <= 0)
+		return PREEMPT_NONE;
+	if (left_ns <= unprotected_ns)
+		return PREEMPT_NOW;
+	c->end_ns -= unprotected_ns;
+	return PREEMPT_LATER;
+}
+
 /*
  * A thread becomes runnable while another runs on its CPU: preempt, or end the slice when the new thread will be the better
  * choice.
@@ -169,7 +182,9 @@ static __noinline u32 check_preempt(struct tb_queue *q, u64 both, u32 woken, s32
 	struct tb_run run;
 	u64 crossing_ns;
 
-	if (!c->leaf || c->leaf == woken || !(tb_at(q, c->leaf)->state & TB_ACTIVE))
+	if (!c->leaf)
+		return shorten_turn(c, now);
+	if (c->leaf == woken || !(tb_at(q, c->leaf)->state & TB_ACTIVE))
 		return PREEMPT_NONE;
 	run.ran_ns = now - c->since_ns;
 	run.precharge_ns = state_of(c->leaf)->precharge_ns;
@@ -264,10 +279,10 @@ __noinline u32 step_wait(u32 queue, u32 leaf, u64 mask, u64 now, s32 cpu)
 		return PREEMPT_NONE;
 	bpf_spin_lock(&rq->lock);
 	root_keeps_up(&rq->economy, leaf);
-	rq->meeting = 0;
+	rq->both = 0;
 	if (runner)
-		rq->meeting = tb_meet(&rq->economy, leaf, runner);
-	both = rq->meeting;
+		rq->both = tb_meet(&rq->economy, leaf, runner);
+	both = rq->both;
 	tb_join(&rq->economy, RULES, leaf, mask, cpu & WOKEN_HERE ? tb_at(&rq->economy, (u32)both)->parent : TB_NONE);
 	/* One that waits already goes on waiting. */
 	if (cpu & WOKEN)
