@@ -159,7 +159,7 @@ __noinline u64 step_draw(u32 cpu, u32 held, u64 now, u64 mask)
 /* The running thread goes on; is preempted now; or is preempted later. NEXT: the waking thread is next, and need not wait. */
 enum preempt { PREEMPT_NONE = 0, PREEMPT_NOW = 1, PREEMPT_LATER = 2, PREEMPT_NEXT = 4 };
 
-/* A thread becomes runnable in the turn of a kernel thread, which ends then, but has protect_ns in any case (kthreads.h). */
+/* A thread wakes up in the turn of a kernel thread (kthreads.h), which ends then, but not before it has had protect_ns. */
 static __always_inline u32 shorten_turn(struct cpu *c, u64 now)
 {
 	u64 left_ns = c->end_ns - now, unprotected_ns = tombola_config.rules.quantum_ns - tombola_config.rules.protect_ns;
@@ -183,7 +183,7 @@ static __noinline u32 check_preempt(struct tb_queue *q, u64 both, u32 woken, s32
 	u64 crossing_ns;
 
 	if (!c->leaf)
-		return shorten_turn(c, now);
+		return cpu & WOKEN ? shorten_turn(c, now) : PREEMPT_NONE;
 	if (c->leaf == woken || !(tb_at(q, c->leaf)->state & TB_ACTIVE))
 		return PREEMPT_NONE;
 	run.ran_ns = now - c->since_ns;
