@@ -43,6 +43,22 @@ pub fn freeze_threads(args: &FreezeThreads) -> Never {
     sleep_for_ever()
 }
 
+#[derive(clap::Args)]
+pub struct FirstExits {
+    #[arg(long, default_value_t = 3)]
+    threads: u32,
+}
+
+pub fn first_exits(args: &FirstExits) -> Never {
+    for _ in 0..args.threads {
+        small_thread(|| burn())?;
+    }
+    ready();
+    // SAFETY: ends this thread alone; the others have nothing of its.
+    unsafe { libc::syscall(libc::SYS_exit, 0) };
+    unreachable!("a thread that has exited")
+}
+
 fn small_thread(run: impl FnOnce() + Send + 'static) -> std::io::Result<()> {
     let thread = thread::Builder::new().stack_size(STACK_BYTES);
     thread.spawn(run).map(drop)

@@ -142,6 +142,9 @@ pub struct HoldDirectory {
     /// How long the reader runs before it is frozen, in microseconds
     #[arg(long, default_value_t = 20_000)]
     after_us: u64,
+    /// Threads of the reader's process that compute
+    #[arg(long, default_value_t = 0)]
+    threads: usize,
 }
 
 /// One read of the whole directory takes long, and the directory's lock is held meanwhile.
@@ -168,6 +171,13 @@ pub fn hold_directory(args: &HoldDirectory) -> Never {
     let client = Client::open()?;
     let (reader, writer) = pipe()?;
     if helper()? {
+        for _ in 0..args.threads {
+            thread::spawn(|| {
+                loop {
+                    std::hint::spin_loop();
+                }
+            });
+        }
         announce(writer)?;
         return read_without_end(&args.directory);
     }

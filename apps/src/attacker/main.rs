@@ -48,6 +48,8 @@ enum Attack {
     DieFrozen(crowd::DieFrozen),
     /// Start threads until the system refuses, and let them sleep
     TakePlaces(crowd::TakePlaces),
+    /// Burn with several threads in a process whose first thread has exited
+    FirstExits(crowd::FirstExits),
     /// Make system calls under a filter (seccomp) that takes long
     Seccomp,
     /// Two threads, bound to a CPU each, wake each other
@@ -81,6 +83,7 @@ fn main() -> Result<()> {
         Attack::EnqueueAgain => crowd::enqueue_again(),
         Attack::DieFrozen(args) => crowd::die_frozen(&args),
         Attack::TakePlaces(args) => crowd::take_places(&args),
+        Attack::FirstExits(args) => crowd::first_exits(&args),
         Attack::Seccomp => kernel::seccomp(),
         Attack::WakeElsewhere(args) => kernel::wake_elsewhere(&args),
         Attack::ExitSlowly(args) => kernel::exit_slowly(&args),

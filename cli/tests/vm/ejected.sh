@@ -13,13 +13,13 @@ of_thread() { # PID DUMP
 
 shown() { # PID DUMP: a client with 123 tickets in alice's currency build
 	of_thread "$1" "$2" >answer
-	check "the dump shows the thread's client" grep -q 'client [1-9][0-9]* of queue 0' answer
+	check "the dump shows the thread's client" grep -q 'client [1-9][0-9]*, waiting for' answer
 	check "the dump shows its tickets" grep -q "thread $1: 123 of 123 tickets, lag -\{0,1\}[0-9]* ns, runnable" answer
 	check "the dump shows its currency" grep -q 'currency 1000:build: 77 of 77 tickets' answer
 	check "the dump shows its user" grep -q 'user 1000: 700 of [0-9]* tickets' answer
 	check "the dump shows the way up to base" grep -q ' base$' answer
 	cp "$2" answer
-	check "the dump shows the queue" grep -q "Tombola's queue 0: clients [1-9][0-9]* of 32768, waiting [0-9]*, behind" answer
+	check "the dump shows the queue" grep -q "Tombola's queue: clients [1-9][0-9]* of 32768, waiting [0-9]*, behind" answer
 }
 
 start_burner() { # PREFIX...

@@ -439,6 +439,12 @@ static __always_inline u32 subject_of(const struct tombola_call *call)
 	return call->op == TOMBOLA_RESERVE && call->currency ? ABOUT_CURRENCY : operations[call->op].subject;
 }
 
+/* Does an operation change anything? */
+static __always_inline bool changes(u32 op)
+{
+	return operations[op & (OPERATIONS - 1)].has & (HAS_VALUE | HAS_CURRENCY);
+}
+
 static __always_inline bool is_tidy(const struct tombola_call *call)
 {
 	u32 has = operations[call->op & (OPERATIONS - 1)].has;
@@ -449,7 +455,7 @@ static __always_inline bool is_tidy(const struct tombola_call *call)
 SEC("syscall")
 int tombola_call(struct tombola_call *call)
 {
-	struct run_queue *rq = queue_of(0);
+	struct run_queue *rq = the_queue();
 	u32 subject = subject_of(call);
 	struct task_struct *p = 0;
 	s64 ret;
@@ -481,5 +487,8 @@ int tombola_call(struct tombola_call *call)
 	bpf_rcu_read_unlock();
 	if (p)
 		bpf_task_release(p);
+	/* As in height_of, this look is outside of the RCU read section. */
+	if (changes(call->op) && tb_at(&rq->economy, TB_FROZEN)->active)
+		urge_frozen(FIRST_SLOT);
 	return (int)ret;
 }

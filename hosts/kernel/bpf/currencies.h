@@ -28,7 +28,7 @@ static __noinline u32 nested(struct tb_queue *q, u32 client)
 /* A currency of `user` in another of the same user; usable once it has a name. 0: `inside` was removed, or no slot is left. */
 __noinline u64 step_make(u64 inside, u32 tickets, u32 user)
 {
-	struct run_queue *rq = queue_of(0);
+	struct run_queue *rq = the_queue();
 	u64 number = 0;
 	u32 made = TB_NONE;
 
@@ -52,14 +52,14 @@ __noinline u64 step_make(u64 inside, u32 tickets, u32 user)
 /* Without the lock: the answer may be outdated. */
 __noinline u32 look_nested(u32 client)
 {
-	struct run_queue *rq = queue_of(0);
+	struct run_queue *rq = the_queue();
 
 	return rq ? nested(&rq->economy, client) : 0;
 }
 
 __noinline u32 look_inside(u32 client, u32 outer)
 {
-	struct run_queue *rq = queue_of(0);
+	struct run_queue *rq = the_queue();
 
 	return rq && is_inside(&rq->economy, client, outer);
 }
@@ -67,7 +67,7 @@ __noinline u32 look_inside(u32 client, u32 outer)
 /* How deep a currency is nested in `outer`, which itself counts as 1; 0 if `client` is no currency in there. */
 __noinline u32 look_how_deep(u32 client, u32 outer)
 {
-	struct run_queue *rq = queue_of(0);
+	struct run_queue *rq = the_queue();
 
 	if (!rq || tb_at(&rq->economy, client)->kind != TB_KIND_CURRENCY || !look_inside(client, outer))
 		return 0;
@@ -77,7 +77,7 @@ __noinline u32 look_how_deep(u32 client, u32 outer)
 /* The largest look_how_deep of the slots from i up; at least 1. (The verifier walks each round of a loop from a constant i.) */
 __noinline u32 look_for_height(u32 i, u32 outer)
 {
-	struct run_queue *rq = queue_of(0);
+	struct run_queue *rq = the_queue();
 	u32 height = 1, levels;
 
 	if (!rq)
@@ -99,7 +99,7 @@ __noinline u32 look_for_height(u32 i, u32 outer)
  */
 __noinline int reparent_children(u32 i, u64 from, u64 by)
 {
-	struct run_queue *rq = queue_of(0);
+	struct run_queue *rq = the_queue();
 	int ret = 0, error;
 
 	if (!rq)
@@ -121,7 +121,7 @@ __noinline int reparent_children(u32 i, u64 from, u64 by)
 /* For a reservation that got no client. */
 __noinline int step_free_if_empty(u64 number)
 {
-	struct run_queue *rq = queue_of(0);
+	struct run_queue *rq = the_queue();
 
 	if (!rq)
 		return 0;
@@ -135,7 +135,7 @@ __noinline int step_free_if_empty(u64 number)
 /* Remove an empty currency. 1: it was removed. */
 __noinline int step_retire(u64 number)
 {
-	struct run_queue *rq = queue_of(0);
+	struct run_queue *rq = the_queue();
 	u32 client = (u32)number;
 	int ret = 0;
 
@@ -166,7 +166,7 @@ static __always_inline u32 unreserved(struct tb_queue *q)
  */
 __noinline s64 step_reserve(u64 number, u32 tickets)
 {
-	struct run_queue *rq = queue_of(0);
+	struct run_queue *rq = the_queue();
 	u32 client = (u32)number, reservation, held;
 	struct tb_queue *q;
 	s64 ret = -ESRCH;
@@ -201,7 +201,7 @@ out:
 /* Set best effort's part of base. -EBUSY: too much for the reservations beside it. */
 __noinline int step_set_floor(u32 tickets)
 {
-	struct run_queue *rq = queue_of(0);
+	struct run_queue *rq = the_queue();
 	int ret = -EBUSY;
 
 	if (!rq)

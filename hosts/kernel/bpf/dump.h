@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
  * The economy in the kernel's dump. The kernel makes a dump when it ejects a scheduler for a fault or a stall, and at SysRq-D:
- * first our queues, then each CPU, and below each CPU the threads that run or wait there.
+ * first our queue, then each CPU, and below each CPU the threads that run or wait there.
  *
- * Nothing here takes a lock. The kernel makes the dump with interrupts off and, but for the queues, under a lock of its own that
+ * Nothing here takes a lock. The kernel makes the dump with interrupts off and, but for the queue, under a lock of its own that
  * our steps are also called under; the CPU may have been interrupted in the middle of a step. So the accounts may change while
  * they are read: each number was true, two numbers may be of different moments. Indices are masked, and the kernel ends a loop
  * after very many rounds (can_loop). So a walk through a changing tree ends, too; at worst it shows the currencies of another
@@ -33,9 +33,9 @@ static __always_inline u64 waited_us(const struct tb_client *c)
 	return c->state & TB_QUEUED ? (now_ns() - c->since) / 1000 : 0;
 }
 
-static __always_inline void dump_queue(u32 queue)
+void BPF_STRUCT_OPS(tombola_dump, struct scx_dump_ctx *dump)
 {
-	struct run_queue *rq = queue_of(queue);
+	struct run_queue *rq = the_queue();
 	struct tb_queue *q;
 	u32 oldest;
 
@@ -43,17 +43,11 @@ static __always_inline void dump_queue(u32 queue)
 		return;
 	q = &rq->economy;
 	oldest = q->oldest;
-	dump_line("Tombola's queue %u: clients %u of %u, waiting %u, behind %u, frozen and runnable %u", queue, q->used,
+	dump_line("Tombola's queue: clients %u of %u, waiting %u, behind %u, frozen and runnable %u", q->used,
 		  TB_CLIENTS, q->waiting, q->behind, tb_at(q, TB_FROZEN)->active);
 	if (oldest)
 		dump_line("  the oldest waiting: client %u, thread %u, for %llu us", oldest, state_of(oldest)->id,
 			  waited_us(tb_at(q, oldest)));
-}
-
-void BPF_STRUCT_OPS(tombola_dump, struct scx_dump_ctx *dump)
-{
-	for (u32 i = 0; i < NR_QUEUES; i++)
-		dump_queue(i);
 }
 
 void BPF_STRUCT_OPS(tombola_dump_cpu, struct scx_dump_ctx *dump, s32 cpu, bool idle)
@@ -84,12 +78,12 @@ static __noinline int dump_client(struct tb_queue *q, u32 i)
 void BPF_STRUCT_OPS(tombola_dump_task, struct scx_dump_ctx *dump, struct task_struct *p)
 {
 	struct task *t = task_of(p);
-	struct run_queue *rq = queue_of(t->queue);
+	struct run_queue *rq = the_queue();
 	u32 i = t->client;
 
 	if (!rq || !i)
 		return;
-	dump_line("client %u of queue %u, waiting for %llu us", i, t->queue, waited_us(tb_at(&rq->economy, i)));
+	dump_line("client %u, waiting for %llu us", i, waited_us(tb_at(&rq->economy, i)));
 	tb_loop(TB_DEPTH) {
 		if (!tb_at(&rq->economy, i)->parent)
 			break;

@@ -15,7 +15,7 @@ struct frozen_timer {
  */
 static int frozen_timer_fired(void *map, u32 *key, struct frozen_timer *value)
 {
-	struct run_queue *rq = queue_of(0);
+	struct run_queue *rq = the_queue();
 
 	bpf_timer_start(&value->timer, tombola_config.patience_ns / 5, 0);
 	if (users_left) {

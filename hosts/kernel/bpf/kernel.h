@@ -123,6 +123,7 @@ struct core_state;
 
 struct signal_struct {
 	unsigned int flags;
+	int nr_threads;
 	struct core_state *core_state; /* while the process dumps core */
 };
 
@@ -150,7 +151,6 @@ struct task_struct {
 	int pid;
 	int tgid;
 	struct task_struct *real_parent;
-	struct task_struct *group_leader;
 	const struct cred *real_cred; /* the owner's */
 	const struct cred *cred;      /* that it acts with; the kernel overrides them for a moment here and there */
 	struct signal_struct *signal;

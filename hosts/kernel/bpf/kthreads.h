@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
  * Kernel threads, and user threads in the last steps of their exit, do not wait for tickets. One that wakes up runs at once; one
- * whose slice is over waits in a DSQ of its CPU's own. Such threads and draws take turns of a quantum. In the local DSQ two of
+ * whose slice is over waits in a DSQ of its CPU's own. Such threads and draws alternate, a quantum each. In the local DSQ two of
  * them would keep all others from the CPU for as long as they compute: the kernel does not call dispatch while the local DSQ has
  * a thread.
  */
@@ -31,7 +31,7 @@ static __always_inline bool kthreads_are_due(struct cpu *c, u64 now)
 }
 
 /* The next kernel thread that waits for this CPU gets it. False: none waits. */
-static __always_inline bool run_kthread(s32 cpu, struct cpu *c, u64 now)
+static __always_inline bool run_kthread(s32 cpu, struct cpu *c)
 {
 	if (!c->kthreads)
 		return false;
@@ -39,9 +39,19 @@ static __always_inline bool run_kthread(s32 cpu, struct cpu *c, u64 now)
 	if (!c->kthreads)
 		return false;
 	c->drawn_ns = 0;
-	c->end_ns = now + (c->shortest ? SLICE_MIN_NS : tombola_config.rules.quantum_ns);
-	slice_timer_wind(cpu, c, now);
 	return true;
+}
+
+/* A kernel thread begins to run. The tick alone would end its slice up to 4 ms late. */
+static __always_inline void kthread_begins(s32 cpu, struct cpu *c)
+{
+	struct run_queue *rq = the_queue();
+	u64 now = now_ns();
+
+	c->since_ns = now;
+	c->end_ns = now + (c->shortest ? SLICE_MIN_NS : tombola_config.rules.quantum_ns);
+	if (rq && (rq->economy.waiting || c->kthreads))
+		slice_timer_wind(cpu, c, now);
 }
 
 /* A kernel thread that could go on. */

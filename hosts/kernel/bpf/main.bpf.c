@@ -49,12 +49,12 @@ struct {
  */
 s32 BPF_STRUCT_OPS(tombola_select_cpu, struct task_struct *p, s32 prev_cpu, u64 wake_flags)
 {
-	struct run_queue *rq = queue_of(0);
+	struct run_queue *rq;
 	struct task *t = task_of(p);
 	bool idle = false;
 	s32 here = (s32)bpf_get_smp_processor_id(), cpu = select_cpu(p, prev_cpu, wake_flags, &idle);
 
-	if (idle && rq && !tb_frozen(&rq->economy, t->client))
+	if (idle && (rq = the_queue()) && !tb_frozen(&rq->economy, t->client))
 		scx_bpf_dsq_insert(p, TB_DSQ_LOCAL, tombola_config.rules.quantum_ns, 0);
 	if (idle || !outside_hardirq() || !bpf_cpumask_test_cpu((u32)here, p->cpus_ptr))
 		return cpu;
@@ -65,7 +65,7 @@ s32 BPF_STRUCT_OPS(tombola_select_cpu, struct task_struct *p, s32 prev_cpu, u64 
 /* A woken thread that would be drawn next on its CPU (is_next) goes into the local DSQ of that CPU. */
 static __always_inline void insert_next(struct task_struct *p, struct task *t, u64 enq_flags)
 {
-	struct run_queue *rq = queue_of(t->queue);
+	struct run_queue *rq = the_queue();
 	u64 slice_ns;
 
 	if (!rq)
@@ -98,7 +98,7 @@ void BPF_STRUCT_OPS(tombola_enqueue, struct task_struct *p, u64 enq_flags)
 	if (how && here && outside_hardirq())
 		how |= WOKEN_HERE | (t->woken_sync ? WOKEN_SYNC : 0);
 	t->woken_sync = 0;
-	verdict = step_wait(t->queue, t->client, mask, now, cpu | how);
+	verdict = step_wait(t->client, mask, now, cpu | how);
 
 	if (verdict & PREEMPT_NEXT) {
 		insert_next(p, t, enq_flags | (verdict & PREEMPT_NOW ? SCX_ENQ_PREEMPT : 0));
@@ -207,7 +207,7 @@ static __always_inline void keep(s32 cpu, struct task_struct *p, struct tb_queue
 
 void BPF_STRUCT_OPS(tombola_dispatch, s32 cpu, struct task_struct *prev)
 {
-	struct run_queue *rq = queue_of(0);
+	struct run_queue *rq = the_queue();
 	struct cpu *c = cpu_of(cpu);
 	u64 now = now_ns(), drawn;
 	u32 held = prev ? holder(prev) : TB_NONE, winner, waiting;
@@ -217,13 +217,13 @@ void BPF_STRUCT_OPS(tombola_dispatch, s32 cpu, struct task_struct *prev)
 	if (!rq)
 		return;
 	end_turn(c, now);
-	if (kthreads_are_due(c, now) && run_kthread(cpu, c, now))
+	if (kthreads_are_due(c, now) && run_kthread(cpu, c))
 		return;
 	drawn = step_draw((u32)cpu, held, now, cpu_mask(cpu) | inactive_cpus());
 	winner = (u32)drawn;
 	if (!winner) {
 		/* Without a new slice the kernel enqueues this thread (ENQ_LAST), and 6.16 then idles until something happens. */
-		if (!run_kthread(cpu, c, now) && kthread)
+		if (!run_kthread(cpu, c) && kthread)
 			task_set_slice(prev, tombola_config.rules.quantum_ns);
 		return;
 	}
@@ -238,7 +238,7 @@ void BPF_STRUCT_OPS(tombola_dispatch, s32 cpu, struct task_struct *prev)
 		slice_ns = SLICE_MIN_NS;
 	else
 		slice_ns = slice_for(&rq->economy, winner, waiting + c->kthreads + kthread);
-	settle_bill(0, winner, precharge_ns(slice_ns));
+	settle_bill(winner, precharge_ns(slice_ns));
 	if (lone_slices && waiting && held && slice_is_over(c, now))
 		slices_share(now);
 	if (winner == held && prev) {
@@ -278,11 +278,13 @@ void BPF_STRUCT_OPS(tombola_running, struct task_struct *p)
 	u64 now;
 	u32 state;
 
-	if (!t->client || !(rq = queue_of(t->queue))) {
+	if (!t->client || !(rq = the_queue())) {
 		c->leaf = TB_NONE;
 		/* A kernel thread: see tombola_cpu_offline. */
 		if (c->offline)
 			task_set_slice(p, ~0ull);
+		else
+			kthread_begins(cpu, c);
 		return;
 	}
 	state = tb_at(&rq->economy, t->client)->state;
@@ -292,7 +294,7 @@ void BPF_STRUCT_OPS(tombola_running, struct task_struct *p)
 		 * when its affinity, nice value or class changed, it was enqueued again after the pick, or it has all but exited.
 		 */
 		count(TOMBOLA_COUNT_RAN_UNPICKED);
-		step_join(t->queue, t->client, mask_of(p));
+		step_join(t->client, mask_of(p));
 	}
 	t->exec_ns = p->se.sum_exec_runtime;
 	recheck = c->next == t->client && (c->recheck || tb_at(&rq->economy, TB_FROZEN)->active);
@@ -307,10 +309,10 @@ void BPF_STRUCT_OPS(tombola_running, struct task_struct *p)
 	t->slice_ns = p->scx.slice;
 	/* A thread that was not drawn was not charged in advance. It need not be while none waits. */
 	if (rq->economy.waiting)
-		settle_bill(t->queue, t->client, precharge_ns(t->slice_ns));
+		settle_bill(t->client, precharge_ns(t->slice_ns));
 	now = now_ns();
 	begin(cpu, &rq->economy, t, now);
-	if (recheck && !step_stays(t->queue, t->client, cpu_mask(cpu), now))
+	if (recheck && !step_stays(t->client, cpu_mask(cpu), now))
 		scx_bpf_kick_cpu(cpu, SCX_KICK_PREEMPT);
 }
 
@@ -322,19 +324,21 @@ void BPF_STRUCT_OPS(tombola_stopping, struct task_struct *p, bool runnable)
 	struct run_queue *rq;
 	struct client_state *state;
 
-	if (!t->client || !(rq = queue_of(t->queue)))
+	c->end_ns = 0;
+	if (!t->client || !(rq = the_queue()))
 		return;
 	account_runtime(p, t);
 	if (runnable)
-		settle_bill(t->queue, t->client, 0);
+		settle_bill(t->client, 0);
 	else
-		step_leave(t->queue, t->client);
+		step_leave(t->client);
 	state = state_of(t->client);
+	/* In case that it is frozen while it waits. */
+	state->interrupted_ns = runnable && in_user_mode(p) ? t->exec_ns : 0;
 	if (tb_frozen(&rq->economy, t->client)) {
 		/* It may have been killed before it was frozen. */
 		if (runnable)
 			thaw_to_die(p, t);
-		state->interrupted_ns = runnable && in_user_mode(p) ? t->exec_ns : 0;
 		state->frozen_ns += t->sliced_ns;
 	} else {
 		state->frozen_ns = 0;
@@ -370,10 +374,10 @@ void BPF_STRUCT_OPS(tombola_disable, struct task_struct *p)
 	struct task *t = task_of(p);
 	struct run_queue *rq;
 
-	if (!t->client || !(rq = queue_of(t->queue)))
+	if (!t->client || !(rq = the_queue()))
 		return;
 	if (tb_at(&rq->economy, t->client)->state)
-		step_leave(t->queue, t->client);
+		step_leave(t->client);
 }
 
 s32 BPF_STRUCT_OPS(tombola_init_task, struct task_struct *p, struct scx_init_task_args *args)
@@ -432,7 +436,7 @@ void BPF_STRUCT_OPS(tombola_cpu_offline, s32 cpu)
 
 s32 BPF_STRUCT_OPS_SLEEPABLE(tombola_init)
 {
-	struct run_queue *rq = queue_of(0);
+	struct run_queue *rq = the_queue();
 	int ret;
 
 	if (!rq)

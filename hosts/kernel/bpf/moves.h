@@ -196,7 +196,7 @@ static __always_inline u32 *structure_of(u32 client)
 /* Without the lock, a caller could read the number that a move has just changed, and then check the tree before that move. */
 __noinline u32 step_structure(u32 client)
 {
-	struct run_queue *rq = queue_of(0);
+	struct run_queue *rq = the_queue();
 	u32 structure_version;
 
 	if (!rq)
@@ -243,7 +243,7 @@ static __always_inline void leave_home(struct tb_queue *q, u32 client)
  */
 __noinline int step_move(u64 number, u64 to, u64 how)
 {
-	struct run_queue *rq = queue_of(0);
+	struct run_queue *rq = the_queue();
 	u32 client = (u32)number, from;
 	int may = -ESRCH;
 
@@ -263,8 +263,6 @@ __noinline int step_move(u64 number, u64 to, u64 how)
 			take_place(&rq->economy, rq->into, client);
 		leave_home(&rq->economy, client);
 		tb_move(&rq->economy, RULES, client, rq->into);
-		if (rq->into == TB_FROZEN)
-			wait_urgently(rq, client);
 		free_if_empty(&rq->economy, from);
 	}
 	bpf_spin_unlock(&rq->lock);
@@ -285,7 +283,7 @@ static __always_inline u32 most(struct tb_queue *q, u32 client)
 /* Change a client's tickets; 0 are for the frozen root. The caller then moves it BY_TICKETS. */
 __noinline int step_fund(u64 number, u32 tickets, u32 limit, u64 how)
 {
-	struct run_queue *rq = queue_of(0);
+	struct run_queue *rq = the_queue();
 	u32 client = (u32)number;
 	int ret = -ESRCH;
 
@@ -326,7 +324,7 @@ static __always_inline bool runs_inside(struct tb_queue *q, u32 leaf, u32 client
  */
 __noinline int step_settle_running(s32 cpu, u32 client, u64 now, u32 seed)
 {
-	struct run_queue *rq = queue_of(0);
+	struct run_queue *rq = the_queue();
 	struct cpu *c = cpu_of(cpu);
 	struct tb_bill *bill;
 	u64 ran_ns;
@@ -356,7 +354,7 @@ __noinline int step_settle_running(s32 cpu, u32 client, u64 now, u32 seed)
 /* On each CPU where `client` or a thread in it runs: settle the run if `kick` is 0, otherwise preempt it. */
 __noinline int for_each_running(u32 client, u64 now, u32 kick)
 {
-	struct run_queue *rq = queue_of(0);
+	struct run_queue *rq = the_queue();
 
 	if (!rq)
 		return 0;
@@ -390,7 +388,7 @@ static __noinline int kick_idle(void)
  */
 __noinline int move_running(u64 number, u64 to, u64 how)
 {
-	struct run_queue *rq = queue_of(0);
+	struct run_queue *rq = the_queue();
 	u32 client = (u32)number, was_frozen;
 	int ret;
 
@@ -408,10 +406,44 @@ __noinline int move_running(u64 number, u64 to, u64 how)
 	return 0;
 }
 
+/* A thread may have been frozen while it waited. */
+__noinline int step_urge(u32 leaf)
+{
+	struct run_queue *rq = the_queue();
+
+	if (!rq)
+		return 0;
+	bpf_spin_lock(&rq->lock);
+	if (tb_at(&rq->economy, leaf)->state & TB_QUEUED && tb_frozen(&rq->economy, leaf))
+		wait_urgently(rq, leaf);
+	bpf_spin_unlock(&rq->lock);
+	return 0;
+}
+
+/* Of the slots from i up, find the waiting frozen threads that may hold a kernel lock (wait_urgently). */
+__noinline int urge_frozen(u32 i)
+{
+	struct run_queue *rq = the_queue();
+
+	if (!rq)
+		return 0;
+	tb_loop(TB_CLIENTS) {
+		struct tb_client *c = tb_at(&rq->economy, i);
+
+		if (i >= rq->economy.fresh)
+			break;
+		if (c->kind == TB_KIND_THREAD && c->state & TB_QUEUED && !needs_no_turn(i) && !state_of(i)->urgent &&
+		    state_of(state_of(i)->user)->nr_urgent < NR_URGENT_OF_USER && tb_frozen(&rq->economy, i))
+			step_urge(i);
+		i++;
+	}
+	return 0;
+}
+
 /* Close a currency, so that nothing may enter it, or open it again. -ESRCH: it was removed. */
 __noinline int step_close(u64 number, u32 closed)
 {
-	struct run_queue *rq = queue_of(0);
+	struct run_queue *rq = the_queue();
 	int ret = -ESRCH;
 
 	if (!rq)
@@ -429,7 +461,7 @@ __noinline int step_close(u64 number, u32 closed)
 /* Free a client that is idle and empty; not a process in which a new thread has started meanwhile. */
 __noinline int step_free(u64 number)
 {
-	struct run_queue *rq = queue_of(0);
+	struct run_queue *rq = the_queue();
 
 	if (!rq)
 		return 0;

@@ -40,7 +40,7 @@ struct {
  */
 static __noinline u64 slice_for(struct tb_queue *q, u32 leaf, u32 waiting)
 {
-	u64 slice_ns = tombola_config.rules.quantum_ns, turns = 1;
+	u64 slice_ns = tombola_config.rules.quantum_ns, sharing = 1;
 	u32 halvings = 0;
 
 	if (!waiting)
@@ -55,14 +55,14 @@ static __noinline u64 slice_for(struct tb_queue *q, u32 leaf, u32 waiting)
 			halvings += tb_halvings(c);
 			break;
 		}
-		if (turns < ROUND_NS / SLICE_MIN_NS)
-			turns *= p->active;
+		if (sharing < ROUND_NS / SLICE_MIN_NS)
+			sharing *= p->active;
 		if (halvings < SLICE_HALVINGS_MAX && beside_mean * 2 <= p->weight)
 			halvings = beside_mean * 4 <= p->weight ? 2 : 1;
 		leaf = c->parent;
 	}
-	if (turns * slice_ns > ROUND_NS)
-		slice_ns = ROUND_NS / turns;
+	if (sharing * slice_ns > ROUND_NS)
+		slice_ns = ROUND_NS / sharing;
 	if (!tombola_config.rules.lottery)
 		slice_ns >>= halvings;
 	return slice_ns < SLICE_MIN_NS ? SLICE_MIN_NS : slice_ns;
@@ -80,7 +80,7 @@ static int slice_timer_fired(void *map, u32 *key, struct slice_timer *value)
 	bool over;
 
 	/* No slice is to end, or the CPU went offline and left its timer to another: the next slice there arms it. */
-	if ((!c->leaf && c->drawn_ns) || bpf_get_smp_processor_id() != *key) {
+	if (!c->end_ns || bpf_get_smp_processor_id() != *key) {
 		c->armed = 0;
 		return 0;
 	}

@@ -10,8 +10,7 @@
  *   task           a thread's own accounts; by its leaf. Written by its own operations, which the kernel serializes.
  *   cpu            what runs on a CPU, and its slice timer. Written by that CPU, and some fields by others; see slice.h.
  *
- * There is one run queue, 0 (NR_QUEUES). A task records its queue, and what it runs is charged there (task.queue), whatever the
- * CPU on which the task is seen. Draws, moves, users, currencies and the private system calls use queue_of(0).
+ * There is one run queue (the_queue) for all CPUs.
  */
 #pragma once
 #include "kernel.h"
@@ -19,7 +18,6 @@
 #include <tombola/economy.h>
 #include <tombola_abi.h>
 
-#define NR_QUEUES 1
 /* After the roots, which are never freed. */
 #define FIRST_SLOT (TB_FROZEN + 1)
 #define NR_CPUS 512
@@ -45,7 +43,7 @@
  * all slices that are not out of turn, are SLICE_MIN_NS. The kernel's watchdog waits for 6 x patience_ns.
  */
 #define LATE_PAUSE 5
-/* Clients frozen in system calls that get such slices: in all, of one user, and for how much CPU time of a thread. */
+/* Threads frozen in system calls that get such slices: in all, of one user, and for how much CPU time of a thread. */
 #define NR_URGENT 512
 #define NR_URGENT_OF_USER 32
 #define URGENT_MOST_NS 1000000000ull
@@ -87,11 +85,11 @@ struct run_queue {
 	volatile u64 both;    /* of a wait: where its leaf and the running one meet (tb_meet); 0: none runs */
 	volatile u32 into;    /* of a move: the currency that it leads into */
 	volatile u64 drawn;   /* of a draw: the winner, and the DRAW_ bits */
-	/* Clients of the frozen root that may hold a lock of the kernel's: from urgent_first to before urgent_last. */
-	struct urgent {
+	/* Frozen leaves whose threads may hold a lock of the kernel's: from urgent_first to before urgent_last. */
+	struct urgent_leaf {
 		u64 number;
 		u32 user; /* its user's client when it was added */
-	} urgent[NR_URGENT];
+	} urgent_leaves[NR_URGENT];
 	u32 urgent_first;
 	u32 urgent_last;
 	struct tb_queue economy;
@@ -99,10 +97,10 @@ struct run_queue {
 
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
-	__uint(max_entries, NR_QUEUES);
+	__uint(max_entries, 1);
 	__type(key, u32);
 	__type(value, struct run_queue);
-} queues SEC(".maps");
+} run_queue SEC(".maps");
 
 struct client_state {
 	u64 precharge_ns; /* what a leaf was charged in advance for its run */
@@ -119,15 +117,16 @@ struct client_state {
 	u32 owned;   /* of a user: clients that belong to it */
 	u32 made;    /* of a user: its currencies */
 	u32 structure_version; /* of a user: changes when a currency of it is made, moved, closed, opened again or retired */
-	u32 urgent;  /* of a user: entries of run_queue.urgent */
+	u32 nr_urgent; /* of a user: entries of run_queue.urgent_leaves */
 	u32 child;   /* client of the thread that it forked last, */
 	u32 child_tid; /* and that thread's tid, */
 	u64 forked_ns; /* and its own young_ns then, with the run that was not charged yet */
-	u64 interrupted_ns; /* of a frozen leaf: its exec_ns when last interrupted in user mode; equal: it has not run since */
+	u64 interrupted_ns; /* of a leaf: its exec_ns when last interrupted in user mode; equal: it has not run since */
 	u64 frozen_ns; /* of a leaf: CPU time used since it was frozen, and by its forker before the fork */
 	u64 home;    /* of a client of the frozen root or of a reservation: number of the currency that it comes from */
 	u16 limit;   /* the most tickets that its owner may give it, set by an administrator; or TOMBOLA_NO_LIMIT */
 	u8 frozen;   /* it was given no tickets, and belongs into the frozen root */
+	u8 urgent;   /* of a leaf: it is among run_queue.urgent_leaves */
 	u8 closed;   /* of a currency or user that is about to be removed: nothing may enter it */
 	u8 empty;    /* of a user: no client belonged to it when purge_users looked last */
 };
@@ -135,8 +134,7 @@ struct client_state {
 struct client_state client_states[TB_CLIENTS];
 
 struct task {
-	u32 queue;
-	u32 client; /* leaf in that queue's economy; TB_NONE: it has exited */
+	u32 client; /* leaf in the economy; TB_NONE: it has exited */
 	u32 uid;    /* its real uid when it was last looked at */
 	u32 tgid;
 	u64 unpaid_ns; /* CPU time that was counted but not charged yet */
@@ -206,12 +204,12 @@ struct cpu {
 	u32 preempted;  /* the leaf that it preempts; TB_NONE: none */
 	u32 recheck;    /* whether another leaf may be the better choice by now */
 	u64 since_ns;   /* when its run began, or was last settled */
-	u64 end_ns;     /* when the slice is to end */
+	u64 end_ns;     /* when the slice is to end; 0: none of a thread in our class is running */
 	u64 timer_ns;   /* when the timer will fire */
 	u64 turn_ns;    /* when a slice out of turn began; 0: there is none */
 	u64 turn_end_ns; /* when the last of these ended, */
 	u64 turn_took_ns; /* how long it took, */
-	u32 urgent;     /* and whether its leaf was an urgent one */
+	u32 turn_was_urgent; /* and whether its leaf was urgent */
 	u32 offline;    /* it calls dispatch no more */
 	u32 kthreads;   /* kernel threads may wait in its DSQ (kthreads.h); */
 	u64 drawn_ns;   /* since when draws have had the CPU, not kernel threads; 0: they have not */
@@ -276,9 +274,11 @@ static __always_inline u64 now_ns(void)
 	return bpf_ktime_get_ns();
 }
 
-static __always_inline struct run_queue *queue_of(u32 queue)
+static __always_inline struct run_queue *the_queue(void)
 {
-	return bpf_map_lookup_elem(&queues, &queue);
+	u32 key = 0;
+
+	return bpf_map_lookup_elem(&run_queue, &key);
 }
 
 static __always_inline struct task *task_at(u32 client)
@@ -318,18 +318,22 @@ static __always_inline u64 cpu_mask(s32 cpu)
 	return 1ull << ((u32)cpu & 63);
 }
 
+/* The CPUs that the kernel has as active, of 64 from 64 x word on. */
+static __always_inline u64 active_cpus(u32 word)
+{
+	u64 active = 0;
+
+	bpf_probe_read_kernel(&active, sizeof(active), (const u64 *)&__cpu_active_mask + word);
+	return active;
+}
+
 /*
  * Has a CPU ceased to call dispatch: is it offline, or going offline? It stops when it is no longer active. The kernel tells us
  * (ops.cpu_offline) only after all RCU readers have finished, and one of them may wait for that very CPU.
  */
 static __always_inline bool is_inactive(s32 cpu)
 {
-	u64 active = 0;
-
-	if (tombola_config.nr_cpus == 1)
-		return false;
-	bpf_probe_read_kernel(&active, sizeof(active), (const u64 *)&__cpu_active_mask + ((u32)cpu & (NR_CPUS - 1)) / 64);
-	return !(active & cpu_mask(cpu));
+	return tombola_config.nr_cpus > 1 && !(active_cpus(((u32)cpu & (NR_CPUS - 1)) / 64) & cpu_mask(cpu));
 }
 
 /*
@@ -339,12 +343,9 @@ static __always_inline bool is_inactive(s32 cpu)
  */
 static __always_inline u64 inactive_cpus(void)
 {
-	u64 active = 0;
-
 	if (tombola_config.nr_cpus == 1 || tombola_config.nr_cpus > 64)
 		return 0;
-	bpf_probe_read_kernel(&active, sizeof(active), &__cpu_active_mask);
-	return ~active & (tombola_config.nr_cpus == 64 ? ~0ull : (1ull << (tombola_config.nr_cpus & 63)) - 1);
+	return ~active_cpus(0) & (tombola_config.nr_cpus == 64 ? ~0ull : (1ull << (tombola_config.nr_cpus & 63)) - 1);
 }
 
 /*

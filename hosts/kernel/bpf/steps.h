@@ -92,9 +92,9 @@ static __always_inline u32 new_seed(u32 leaf)
 	return tombola_config.rules.lottery && task_at(leaf)->unpaid_ns ? bpf_get_prandom_u32() : 0;
 }
 
-__noinline int step_settle(u32 queue, u32 leaf, u64 next_ns)
+__noinline int step_settle(u32 leaf, u64 next_ns)
 {
-	struct run_queue *rq = queue_of(queue);
+	struct run_queue *rq = the_queue();
 	u32 seed = new_seed(leaf);
 
 	if (!rq)
@@ -105,10 +105,10 @@ __noinline int step_settle(u32 queue, u32 leaf, u64 next_ns)
 	return 0;
 }
 
-static __always_inline void settle_bill(u32 queue, u32 leaf, u64 next_ns)
+static __always_inline void settle_bill(u32 leaf, u64 next_ns)
 {
 	if (owes(leaf, next_ns))
-		step_settle(queue, leaf, next_ns);
+		step_settle(leaf, next_ns);
 }
 
 /*
@@ -118,7 +118,7 @@ static __always_inline void settle_bill(u32 queue, u32 leaf, u64 next_ns)
  */
 __noinline u64 step_draw(u32 cpu, u32 held, u64 now, u64 mask)
 {
-	struct run_queue *rq = queue_of(0);
+	struct run_queue *rq = the_queue();
 	struct cpu *c = cpu_of((s32)cpu);
 	u64 drawn;
 	u32 best, seed = new_seed(held);
@@ -159,16 +159,18 @@ __noinline u64 step_draw(u32 cpu, u32 held, u64 now, u64 mask)
 /* The running thread goes on; is preempted now; or is preempted later. NEXT: the waking thread is next, and need not wait. */
 enum preempt { PREEMPT_NONE = 0, PREEMPT_NOW = 1, PREEMPT_LATER = 2, PREEMPT_NEXT = 4 };
 
-/* A thread wakes up in the turn of a kernel thread (kthreads.h), which ends then, but not before it has had protect_ns. */
-static __always_inline u32 shorten_turn(struct cpu *c, u64 now)
+/* A thread wakes up during a kernel thread's slice, which ends then, but not before protect_ns of it. */
+static __always_inline u32 shorten_kthread(struct cpu *c, u64 now)
 {
-	u64 left_ns = c->end_ns - now, unprotected_ns = tombola_config.rules.quantum_ns - tombola_config.rules.protect_ns;
+	u64 protected_ns = c->since_ns + tombola_config.rules.protect_ns;
 
-	if (c->drawn_ns || (s64)left_ns <= 0)
+	if (!c->end_ns)
 		return PREEMPT_NONE;
-	if (left_ns <= unprotected_ns)
+	if ((s64)(now - protected_ns) >= 0)
 		return PREEMPT_NOW;
-	c->end_ns -= unprotected_ns;
+	if ((s64)(c->end_ns - protected_ns) <= 0)
+		return PREEMPT_NONE;
+	c->end_ns = protected_ns;
 	return PREEMPT_LATER;
 }
 
@@ -183,7 +185,7 @@ static __noinline u32 check_preempt(struct tb_queue *q, u64 both, u32 woken, s32
 	u64 crossing_ns;
 
 	if (!c->leaf)
-		return cpu & WOKEN ? shorten_turn(c, now) : PREEMPT_NONE;
+		return cpu & WOKEN ? shorten_kthread(c, now) : PREEMPT_NONE;
 	if (c->leaf == woken || !(tb_at(q, c->leaf)->state & TB_ACTIVE))
 		return PREEMPT_NONE;
 	run.ran_ns = now - c->since_ns;
@@ -230,7 +232,7 @@ static __always_inline u32 is_next(struct tb_queue *q, u32 leaf, s32 cpu, u64 no
 		c->recheck |= leaf != c->preempted && (!(cpu & WOKEN) || verdict == PREEMPT_NOW);
 		return 0;
 	}
-	/* Kernel threads have a turn only when dispatch is called. */
+	/* Waiting kernel threads get the CPU only when dispatch is called. */
 	if (c->kthreads || !(cpu & WOKEN) || (must_preempt && verdict != PREEMPT_NOW) || !is_best(q, leaf, cpu_mask(cpu), now))
 		return 0;
 	c->next = leaf;
@@ -269,9 +271,9 @@ static __always_inline void root_keeps_up(struct tb_queue *q, u32 leaf)
  * A thread that may run on `mask` becomes runnable on `cpu`, and waits unless it is next. A waiting thread is enqueued again when
  * the CPUs change on which it may run.
  */
-__noinline u32 step_wait(u32 queue, u32 leaf, u64 mask, u64 now, s32 cpu)
+__noinline u32 step_wait(u32 leaf, u64 mask, u64 now, s32 cpu)
 {
-	struct run_queue *rq = queue_of(queue);
+	struct run_queue *rq = the_queue();
 	u32 verdict, runner = cpu_of(cpu)->leaf;
 	u64 both;
 
@@ -299,9 +301,9 @@ __noinline u32 step_wait(u32 queue, u32 leaf, u64 mask, u64 now, s32 cpu)
 }
 
 /* Does a thread that has just got a CPU of `mask` keep it, although others have begun to wait? */
-__noinline u32 step_stays(u32 queue, u32 leaf, u64 mask, u64 now)
+__noinline u32 step_stays(u32 leaf, u64 mask, u64 now)
 {
-	struct run_queue *rq = queue_of(queue);
+	struct run_queue *rq = the_queue();
 	u32 stays;
 
 	if (!rq)
@@ -313,9 +315,9 @@ __noinline u32 step_stays(u32 queue, u32 leaf, u64 mask, u64 now)
 }
 
 /* A thread runs without having been drawn. */
-__noinline int step_join(u32 queue, u32 leaf, u64 mask)
+__noinline int step_join(u32 leaf, u64 mask)
 {
-	struct run_queue *rq = queue_of(queue);
+	struct run_queue *rq = the_queue();
 
 	if (!rq)
 		return 0;
@@ -328,9 +330,9 @@ __noinline int step_join(u32 queue, u32 leaf, u64 mask)
 }
 
 /* A thread is no longer runnable: it is settled, and becomes inactive. */
-__noinline int step_leave(u32 queue, u32 leaf)
+__noinline int step_leave(u32 leaf)
 {
-	struct run_queue *rq = queue_of(queue);
+	struct run_queue *rq = the_queue();
 	u32 seed = new_seed(leaf);
 
 	if (!rq)
@@ -345,9 +347,9 @@ __noinline int step_leave(u32 queue, u32 leaf)
 }
 
 /* What an exiting client consumed beyond forked_ns is charged to `heir`, in the same currency (tb_charge_heir). */
-__noinline int step_charge_heir(u32 queue, u32 client, u32 heir, u64 forked_ns)
+__noinline int step_charge_heir(u32 client, u32 heir, u64 forked_ns)
 {
-	struct run_queue *rq = queue_of(queue);
+	struct run_queue *rq = the_queue();
 
 	if (!rq)
 		return 0;

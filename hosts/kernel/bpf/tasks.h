@@ -21,7 +21,7 @@ static __always_inline u32 uid_of(struct task_struct *p)
 /* An empty process that is to replace `leaf` in its currency; a client of TB_FROZEN until take_place. 0: no slot is left. */
 __noinline u64 step_new_process(u32 leaf, u32 tgid)
 {
-	struct run_queue *rq = queue_of(0);
+	struct run_queue *rq = the_queue();
 	u64 number = 0;
 	u32 made, user = state_of(leaf)->user;
 
@@ -37,17 +37,17 @@ __noinline u64 step_new_process(u32 leaf, u32 tgid)
 }
 
 /* The process of `leaf`, its only thread, becomes a currency, with the leaf in it. TB_NONE: no slot is left. */
-static __always_inline u32 process_from(u32 queue, u32 leaf, u32 tgid)
+static __always_inline u32 process_from(u32 leaf, u32 tgid)
 {
 	u64 made = step_new_process(leaf, tgid), precharged = state_of(leaf)->precharge_ns;
 	u32 process = (u32)made;
 
 	if (!made)
 		return TB_NONE;
-	settle_bill(queue, leaf, 0);
+	settle_bill(leaf, 0);
 	step_move(number_of(leaf), made, AT_ONCE);
 	step_fund(number_of(leaf), TB_TICKETS_DEFAULT, SAME_LIMIT, 0);
-	settle_bill(queue, leaf, precharged);
+	settle_bill(leaf, precharged);
 	bpf_map_update_elem(&processes, &tgid, &process, BPF_ANY);
 	__sync_fetch_and_add(&nr_processes, 1);
 	return process;
@@ -56,13 +56,13 @@ static __always_inline u32 process_from(u32 queue, u32 leaf, u32 tgid)
 /* The currency of the process of `before`, in which a thread joins it; it is made now if there was none. */
 static __always_inline u32 process_with(struct task *before)
 {
-	struct run_queue *rq = queue_of(0);
+	struct run_queue *rq = the_queue();
 	u32 process;
 
 	if (!rq || !before->client)
 		return TB_NONE;
 	process = process_of(&rq->economy, before->client);
-	return process == before->client ? process_from(before->queue, process, before->tgid) : process;
+	return process == before->client ? process_from(process, before->tgid) : process;
 }
 
 /* Of a new thread: its tid, and in the upper half its tgid. */
@@ -77,7 +77,7 @@ static __always_inline u64 numbers_of(struct task_struct *p)
  */
 __noinline u32 step_new_thread(u32 forker, u32 process, u64 numbers, u64 ran_ns)
 {
-	struct run_queue *rq = queue_of(0);
+	struct run_queue *rq = the_queue();
 	struct tb_run run = { .ran_ns = ran_ns, .precharge_ns = state_of(forker)->precharge_ns };
 	u32 beside, user = state_of(forker)->user, parent = process, tickets = TB_TICKETS_DEFAULT, leaf = TB_NONE;
 	struct client_state *forking, *state;
@@ -114,7 +114,7 @@ __noinline u32 step_new_thread(u32 forker, u32 process, u64 numbers, u64 ran_ns)
 /* The leaf of a thread that none of ours forked: in `process`, or else in its user's own currency. TB_NONE: no slot is left. */
 __noinline u32 step_found_thread(u64 user, u32 process, u64 numbers)
 {
-	struct run_queue *rq = queue_of(0);
+	struct run_queue *rq = the_queue();
 	u32 leaf = TB_NONE, owner = (u32)user;
 
 	if (!rq)
@@ -142,15 +142,20 @@ static __always_inline u32 forked(struct task_struct *p, struct task *forker)
 
 static __always_inline u32 found(struct task_struct *p)
 {
-	struct task_struct *leader = p->group_leader;
 	const struct cred *cred = p->real_cred;
-	u32 process = TB_NONE;
+	struct signal_struct *signal = p->signal;
+	u32 process = TB_NONE, tgid = (u32)p->tgid, leaf, *known;
 
 	if (!cred)
 		return TB_NONE;
-	if (leader && p->tgid != p->pid)
-		process = process_with(task_find(leader));
-	return step_found_thread(user_of(payer_of(cred, cred->uid.val)), process, numbers_of(p));
+	known = p->tgid != p->pid ? bpf_map_lookup_elem(&processes, &tgid) : NULL;
+	if (known)
+		process = *known;
+	leaf = step_found_thread(user_of(payer_of(cred, cred->uid.val)), process, numbers_of(p));
+	/* Not only when its second thread is found: the first may have exited, and is not found then. */
+	if (leaf && !process && signal && signal->nr_threads > 1)
+		process_from(leaf, tgid);
+	return leaf;
 }
 
 /* A thread starts, forked by `forker` if that is ours, or is found when the scheduler begins. TB_NONE: no slot is left. */
@@ -167,7 +172,6 @@ static __always_inline u32 task_init(struct task_struct *p, struct task *forker)
 		count(TOMBOLA_COUNT_NO_SLOT);
 		return TB_NONE;
 	}
-	t->queue = 0;
 	t->uid = uid;
 	t->tgid = (u32)p->tgid;
 	t->unpaid_ns = 0;
@@ -194,7 +198,7 @@ static __always_inline void belongs_to(u32 client, u32 user)
  */
 __noinline int step_change_user(u32 leaf, u64 number)
 {
-	struct run_queue *rq = queue_of(0);
+	struct run_queue *rq = the_queue();
 	u32 process, home, former, user = (u32)number;
 	int ret = -ENOENT;
 
@@ -227,13 +231,13 @@ __noinline int step_change_user(u32 leaf, u64 number)
  */
 static __always_inline void update_owner(struct task_struct *p, struct task *t)
 {
-	struct run_queue *rq = queue_of(t->queue);
 	const struct cred *cred = p->real_cred;
 	u32 uid = uid_of(p);
+	struct run_queue *rq;
 	u64 user, process;
 	int same;
 
-	if (t->uid == uid || !rq || !cred)
+	if (t->uid == uid || !cred || !(rq = the_queue()))
 		return;
 	user = user_of(payer_of(cred, cred->uid.val));
 	same = step_change_user(t->client, user);
@@ -243,7 +247,7 @@ static __always_inline void update_owner(struct task_struct *p, struct task *t)
 	if (same)
 		return;
 	count(TOMBOLA_COUNT_REHOMED);
-	settle_bill(t->queue, t->client, 0);
+	settle_bill(t->client, 0);
 	process = number_of(process_of(&rq->economy, t->client));
 	step_move(process, user, 0);
 	step_move(process, BY_TICKETS, AT_ONCE);
@@ -262,7 +266,7 @@ static __always_inline void update_forker(struct task_struct *p, struct task *t)
 		return;
 	precharged = state_of(t->client)->precharge_ns;
 	update_owner(p, t);
-	settle_bill(t->queue, t->client, precharged);
+	settle_bill(t->client, precharged);
 }
 
 /*
@@ -271,7 +275,7 @@ static __always_inline void update_forker(struct task_struct *p, struct task *t)
  */
 static __always_inline void thaw_to_die(struct task_struct *p, struct task *t)
 {
-	struct run_queue *rq = queue_of(t->queue);
+	struct run_queue *rq = the_queue();
 	struct signal_struct *signal = p->signal;
 	u32 process, tickets;
 
@@ -291,7 +295,7 @@ static __always_inline void thaw_to_die(struct task_struct *p, struct task *t)
  */
 static __always_inline void charge_heir(struct task *t, u32 parent)
 {
-	struct run_queue *rq = queue_of(t->queue);
+	struct run_queue *rq = the_queue();
 	struct client_state *state;
 	u32 process;
 
@@ -306,21 +310,21 @@ static __always_inline void charge_heir(struct task *t, u32 parent)
 		return;
 	if (state->child && state_of(state->child)->id == state->child_tid &&
 	    tb_at(&rq->economy, state->child)->kind == TB_KIND_THREAD)
-		step_charge_heir(t->queue, process, state->child, state->forked_ns);
+		step_charge_heir(process, state->child, state->forked_ns);
 	else if (parent)
-		step_charge_heir(t->queue, process, parent, 0);
+		step_charge_heir(process, parent, 0);
 }
 
 /* The thread has exited: free its client, and its process's with the last thread. */
 static __always_inline void task_exit(struct task *t)
 {
-	struct run_queue *rq = queue_of(t->queue);
+	struct run_queue *rq = the_queue();
 	u32 leaf = t->client, process, last = 0, tgid = t->tgid, *known;
 
 	if (!rq || !leaf)
 		return;
 	t->client = TB_NONE;
-	step_leave(t->queue, leaf);
+	step_leave(leaf);
 	bpf_spin_lock(&rq->lock);
 	process = process_of(&rq->economy, leaf);
 	free_client(&rq->economy, leaf);

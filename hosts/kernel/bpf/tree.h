@@ -57,7 +57,7 @@ static __always_inline void hide_other(struct tombola_node *node, struct tb_queu
 SEC("syscall")
 int tombola_tree(struct tombola_tree *tree)
 {
-	struct run_queue *rq = queue_of(0);
+	struct run_queue *rq = the_queue();
 	u32 i, end, n = 0;
 
 	if (!rq || !running)

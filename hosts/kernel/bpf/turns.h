@@ -19,57 +19,46 @@ static __always_inline bool needs_no_turn(u32 leaf)
 }
 
 /*
- * A thread that is frozen in a system call may hold a lock that others need. It gets its slices sooner, until it is interrupted
- * in user mode. So do all threads that are frozen with a currency, since it is not known yet where they are. If there are too
- * many, the rest wait as long as any frozen thread.
+ * A leaf that waits and is frozen may hold a lock that others need, if its thread is in a system call. It gets its slices sooner,
+ * until it is interrupted in user mode. If there are too many, the rest wait as long as any frozen thread.
  */
-static __always_inline void wait_urgently(struct run_queue *rq, u32 client)
+static __always_inline void wait_urgently(struct run_queue *rq, u32 leaf)
 {
-	struct urgent *urgent = &rq->urgent[rq->urgent_last & (NR_URGENT - 1)];
-	u32 user = state_of(client)->user;
+	struct urgent_leaf *urgent = &rq->urgent_leaves[rq->urgent_last & (NR_URGENT - 1)];
+	u32 user = state_of(leaf)->user;
 
-	if (needs_no_turn(client) || rq->urgent_last - rq->urgent_first >= NR_URGENT ||
-	    state_of(user)->urgent >= NR_URGENT_OF_USER)
+	if (needs_no_turn(leaf) || state_of(leaf)->urgent || rq->urgent_last - rq->urgent_first >= NR_URGENT ||
+	    state_of(user)->nr_urgent >= NR_URGENT_OF_USER)
 		return;
-	urgent->number = number_of(client);
+	urgent->number = number_of(leaf);
 	urgent->user = user;
+	state_of(leaf)->urgent = 1;
 	rq->urgent_last++;
-	state_of(user)->urgent++;
+	state_of(user)->nr_urgent++;
 }
 
-/* Of the leaves that wait in a client, or of the client itself if it is a leaf: the next one for a CPU of `mask`. */
-static __noinline u32 first_in(struct tb_queue *q, u32 client, u64 mask)
-{
-	tb_loop(TB_DEPTH) {
-		struct tb_client *c = tb_at(q, client);
-
-		if (!client || c->kind == TB_KIND_THREAD)
-			break;
-		client = tb_order_first(q, c, c->vnow + (1ull << 62), mask);
-	}
-	return tb_at(q, client)->state & TB_QUEUED && tb_at(q, client)->mask & mask ? client : TB_NONE;
-}
-
-/* The first urgent client's leaf for a CPU of `mask`. A currency goes back to the end, until its next leaf is done. */
+/* The first urgent leaf, if it may run on a CPU of `mask`. */
 static __noinline u32 next_urgent(struct run_queue *rq, u64 mask)
 {
-	struct urgent *first = &rq->urgent[rq->urgent_first & (NR_URGENT - 1)];
+	struct urgent_leaf *first = &rq->urgent_leaves[rq->urgent_first & (NR_URGENT - 1)];
 	struct tb_queue *q = &rq->economy;
-	u32 client, leaf;
+	u32 leaf;
 
 	if (rq->urgent_first == rq->urgent_last)
 		return TB_NONE;
-	client = client_of(q, first->number);
+	leaf = client_of(q, first->number);
 	rq->urgent_first++;
-	state_of(first->user)->urgent--;
-	if (!tb_frozen(q, client))
+	state_of(first->user)->nr_urgent--;
+	if (!leaf)
 		return TB_NONE;
-	leaf = first_in(q, client, mask);
-	if (needs_no_turn(leaf))
+	state_of(leaf)->urgent = 0;
+	if (!tb_frozen(q, leaf) || needs_no_turn(leaf) || !(tb_at(q, leaf)->state & TB_QUEUED))
 		return TB_NONE;
-	if (leaf != client && tb_at(q, client)->state & TB_QUEUED)
-		wait_urgently(rq, client);
-	return leaf;
+	if (tb_at(q, leaf)->mask & mask)
+		return leaf;
+	/* Another CPU is to run it. */
+	wait_urgently(rq, leaf);
+	return TB_NONE;
 }
 
 /* On the CPU itself: a slice out of turn ends, if there is one. */
@@ -94,15 +83,15 @@ static __noinline u64 out_of_turn(struct run_queue *rq, struct cpu *c, u64 now, 
 	u64 waited_ns = overdue ? now - tb_at(q, overdue)->since : 0, pause_ns;
 	bool late = waited_ns >= 4 * tombola_config.patience_ns;
 
-	pause_ns = c->turn_took_ns * (late ? LATE_PAUSE : c->urgent ? URGENT_PAUSE : OVERDUE_PAUSE);
+	pause_ns = c->turn_took_ns * (late ? LATE_PAUSE : c->turn_was_urgent ? URGENT_PAUSE : OVERDUE_PAUSE);
 	c->shortest = waited_ns >= 5 * tombola_config.patience_ns;
 	if (c->shortest)
 		pause_ns = SLICE_MIN_NS;
 	if (wanted && now - c->turn_end_ns < pause_ns)
 		return TB_NONE;
-	if (!overdue || (!c->urgent && !late))
+	if (!overdue || (!c->turn_was_urgent && !late))
 		urgent = next_urgent(rq, mask);
-	c->urgent = !!urgent;
+	c->turn_was_urgent = !!urgent;
 	if (urgent)
 		return urgent | DRAW_URGENT;
 	return overdue ? overdue | DRAW_OVERDUE : TB_NONE;

@@ -64,7 +64,7 @@ static __noinline u32 payer_of(const struct cred *cred, u32 uid)
 
 __noinline u64 step_new_user(u32 uid)
 {
-	struct run_queue *rq = queue_of(0);
+	struct run_queue *rq = the_queue();
 	u64 number = 0;
 	u32 made;
 
@@ -100,7 +100,7 @@ __noinline u64 user_of(u32 uid)
 /* Close a user that has no clients and no settings, now and at the last look. 1: it is closed. */
 __noinline int step_close_user(u32 client)
 {
-	struct run_queue *rq = queue_of(0);
+	struct run_queue *rq = the_queue();
 	struct client_state *state = state_of(client);
 	struct tb_client *c;
 	u32 idle, closed = 0;
@@ -109,7 +109,7 @@ __noinline int step_close_user(u32 client)
 		return 0;
 	bpf_spin_lock(&rq->lock);
 	c = tb_at(&rq->economy, client);
-	idle = c->kind == TB_KIND_USER && !state->closed && !state->owned && !state->urgent && !c->clients && state->id &&
+	idle = c->kind == TB_KIND_USER && !state->closed && !state->owned && !state->nr_urgent && !c->clients && state->id &&
 	       c->parent == TB_BEST_EFFORT && c->tickets == default_base && state->limit == TOMBOLA_NO_LIMIT;
 	closed = idle && state->empty;
 	state->empty = (u8)idle;
@@ -122,7 +122,7 @@ __noinline int step_close_user(u32 client)
 /* Of the slots from i up, remove users that have no clients, and had none at the last look. (For i see look_for_height.) */
 __noinline int purge_users(u32 i)
 {
-	struct run_queue *rq = queue_of(0);
+	struct run_queue *rq = the_queue();
 
 	if (!rq)
 		return 0;

@@ -20,7 +20,7 @@ struct Attacks {
     windows: BTreeMap<String, Value>,
     /// CPUs that a process received by the kernel's account, by case and user.
     accounts: BTreeMap<(String, String), f64>,
-    /// The longest wait in each case, in microseconds.
+    /// A long wait in each case, in microseconds.
     late_us: BTreeMap<String, f64>,
     wrong: Vec<String>,
 }
@@ -105,11 +105,11 @@ impl Attacks {
         self.at_most(case, "the limited process", part, due, 0.05);
     }
 
-    /// The longest wait is at most so many microseconds.
+    /// The wait that was measured is at most so many microseconds.
     fn not_later(&mut self, case: &str, due_us: f64) {
         let measured = self.late_us.get(case).copied();
         let measured = measured.unwrap_or_else(|| panic!("{case} was not measured"));
-        self.at_most(case, "the longest wait in us", measured, due_us, 0.0);
+        self.at_most(case, "a long wait in us", measured, due_us, 0.0);
     }
 
     fn conclude(mut self) {
@@ -254,7 +254,7 @@ fn frozen(attacks: &mut Attacks) {
 fn calls(attacks: &mut Attacks) {
     let beside_hogs = attacks.late_us["beside-hogs"];
     for what in ["move", "retire", "tree"] {
-        attacks.not_later(&format!("beside-calls-of-{what}"), beside_hogs + 1000.0);
+        attacks.not_later(&format!("beside-calls-of-{what}"), beside_hogs + 250.0);
         attacks.bob_has(&format!("calls-of-{what}"), 0.5);
     }
 }
@@ -264,6 +264,7 @@ fn kernel(attacks: &mut Attacks, cpus: f64) {
     attacks.bob_has("exit-slowly", cpus / 2.0);
     // To read the directory takes some 50 ms here, and its frozen reader has a thirtieth of the CPU. It once took hours.
     attacks.not_later("hold-directory", 5_000_000.0);
+    attacks.not_later("hold-directory-beside-threads", 5_000_000.0);
     attacks.not_later("freeze-callers", 100_000.0);
 }
 
@@ -276,6 +277,7 @@ fn users_on_one_cpu(kernel_version: Kernel) {
     limited_processes(&mut attacks);
     namespaces(&mut attacks);
     attacks.bob_has("shared-reservation", 0.5);
+    attacks.bob_has("first-exits", 0.5);
     attacks.conclude();
 }
 
