@@ -28,6 +28,8 @@ enum Way {
     Chain,
     /// Fork a child that forks one that works, as make and a compiler's driver do; each waits for its own
     Driver,
+    /// Fork a child whose second thread works after its first one has exited, and wait for the child
+    SecondThread,
 }
 
 fn exit_at_once() -> ! {
@@ -43,6 +45,17 @@ fn batch(children: u32, work: Duration) -> Result<()> {
         }
     }
     wait_for(children)
+}
+
+fn work_in_a_second_thread(work: Duration) -> ! {
+    let second = std::thread::spawn(move || {
+        work_for(work);
+        exit_at_once();
+    });
+    drop(second);
+    // SAFETY: ends this thread alone; the second one has nothing of its.
+    unsafe { libc::syscall(libc::SYS_exit, 0) };
+    unreachable!("a thread that has exited")
 }
 
 fn wait_for(children: u32) -> Result<()> {
@@ -65,6 +78,12 @@ fn main() -> Result<()> {
                 if fork()? {
                     batch(1, work)?;
                     exit_at_once();
+                }
+                wait_for(1)?;
+            }
+            Way::SecondThread => {
+                if fork()? {
+                    work_in_a_second_thread(work);
                 }
                 wait_for(1)?;
             }

@@ -23,8 +23,8 @@
  * vnow is the mean of the passes of the clients that count, weighted by tickets: the global pass of stride scheduling
  * (Waldspurger & Weihl 1995), EEVDF's average vruntime. A charge adds tickets x step = used x draw to the sum, whatever the
  * tickets. The sum is kept relative to vnow, which moves by its quotient, so 0 <= sum < weight after every step and nothing
- * overflows: a step adds |pass - vnow| x tickets, which is below 2^29 ns x 2^16 = 2^45, since no pass that counts is further from
- * vnow (TB_AHEAD_MAX_NS; tb_settle).
+ * overflows: a step adds |pass - vnow| x tickets, which is below 2^29 ns x 2^16 = 2^45, since no settled pass is further ahead
+ * (TB_AHEAD_MAX_NS; tb_settle). The lag of a waiting client is not clamped, but 2^18 times as much still fits.
  *
  * Next. In stride, the next client is the one with the earliest virtual deadline (pass + quantum / tickets) among the eligible
  * clients, whose pass is not after vnow (Stoica & Abdel-Wahab 1995). That bounds every lag by one quantum at each level, however
@@ -39,7 +39,7 @@
  * There are two tests (tb_falls_behind). What a client could not use is measured as the service that others received beyond it
  * while it had all that it can use (tb_level_switch); waiting, naps and the debts of others do not add to that. A large lag alone
  * makes a client behind, too, unless it waits and may run on any CPU: then it will have its turn. But only what the first test
- * measures is forgiven, and bound CPUs have rules of their own (tb_held).
+ * measures is forgiven, and bound CPUs have rules of their own (tb_held_pass).
  *
  * A leaf that is behind, or whose currency is, needs its CPU all the time. It keeps the CPU although its currencies are a little
  * ahead; they give back another of their CPUs (tb_keeps).
@@ -50,7 +50,7 @@
  * gives its CPU back when another client is picked (tb_holds_up).
  *
  * Bound CPUs. A leaf bound to some of the CPUs may be behind because other bound leaves share these. They share them by their
- * passes, so nothing is forgiven meanwhile (tb_held), and a leaf that joins them starts where they are (tb_entry).
+ * passes, so nothing is forgiven meanwhile (tb_held_pass), and a leaf that joins them starts where they are (tb_entry).
  *
  * Waking. Passes are absolute: a client that was away returns with the pass that it had. Its lag is bounded by `credit_ns` of its
  * service, or by its lag when it left if that was larger, measured with the client itself in vnow again. So a client pays its
@@ -120,7 +120,7 @@ TB_INLINE u64 tb_key(const struct tb_rules *r, const struct tb_client *c, u64 pa
 }
 
 /* The latest pass that is eligible. */
-TB_INLINE u64 tb_limit(const struct tb_rules *r, u64 vnow)
+TB_INLINE u64 tb_eligible_until(const struct tb_rules *r, u64 vnow)
 {
 	return r->lottery ? vnow + (1ull << 62) : vnow;
 }
@@ -193,10 +193,10 @@ TB_INLINE u64 tb_settled(const struct tb_client *c)
 }
 
 /*
- * Can a client use its tickets? That is told by the distance of its pass to `served`: the service of others increases it, its own
- * decreases it. If the client has all that it can use and the distance grows all the same, it cannot use them. What the distance
- * grows by while the client waits tells nothing. So the client's level is the smallest distance while it runs, and what that has
- * grown by while it waits; this switches between the two.
+ * Can a client use its tickets? Let d = served - pass, settled. Service to others increases d, the client's own decreases it. If d
+ * grows although the client never has to wait, it has more tickets than it can use. Growth while it waits says nothing. So while
+ * it runs, level is the smallest d, and d - level is what it could not use; while it waits, level is that difference, and d is
+ * ignored. Both changes are the same subtraction: level = d - level.
  */
 TB_INLINE void tb_level_switch(const struct tb_client *p, struct tb_client *c)
 {
@@ -461,8 +461,8 @@ TB_INLINE void tb_wait_from(struct tb_queue *q, u32 i, u64 now)
 }
 
 /*
- * An active leaf starts to wait at `now` for a CPU of `mask`. If it waits already, it has waited since it began: whoever may
- * change its mask could otherwise keep it from ever being overdue.
+ * An active leaf starts to wait at `now` for a CPU of `mask`. If it waits already, it has waited since it began: a user
+ * who changes its mask again and again could otherwise keep it from ever being overdue.
  */
 TB_FN u32 tb_wait(struct tb_queue *q, const struct tb_rules *r, u32 i, u64 mask, u64 now)
 {
@@ -506,7 +506,10 @@ TB_FN u32 tb_withdraw(struct tb_queue *q, u32 i)
 	return 0;
 }
 
-/* By how much the distance to `served` has grown while the client had all that it can use (tb_level_switch). */
+/*
+ * By how much the distance to `served` has grown while the client had all that it can use (tb_level_switch). Lowers the level to a
+ * smaller distance.
+ */
 TB_INLINE u64 tb_grown(const struct tb_client *p, struct tb_client *c, u64 pass)
 {
 	u64 distance = p->served - pass, runs = !(c->state & TB_QUEUED);
@@ -540,7 +543,7 @@ TB_INLINE u32 tb_falls_behind(const struct tb_rules *r, const struct tb_client *
  * freely. Their lags are halved now and then, all in one epoch: a leaf that fell back for long must not have a CPU to itself for
  * as long after the others have left.
  */
-TB_FN u64 tb_held(struct tb_queue *q, const struct tb_rules *r, struct tb_client *c, u64 pass, u64 grown)
+TB_FN u64 tb_held_pass(struct tb_queue *q, const struct tb_rules *r, struct tb_client *c, u64 pass, u64 grown)
 {
 	struct tb_client *p = tb_at(q, c->parent);
 	u64 furthest = tb_advance(r->behind_ns, TB_DRAW_ONE, c->tickets);
@@ -573,7 +576,7 @@ TB_FN u64 tb_settle_behind(struct tb_queue *q, const struct tb_rules *r, struct 
 		tb_mean_add(p, c, pass);
 		return pass;
 	}
-	return tb_held(q, r, c, pass, grown) + tb_advance(c->precharged_ns, TB_DRAW_ONE, c->tickets);
+	return tb_held_pass(q, r, c, pass, grown) + tb_advance(c->precharged_ns, TB_DRAW_ONE, c->tickets);
 }
 
 /* The pass of an active client after a charge: bounded, and held if the client is behind. The mean follows. */
@@ -737,10 +740,10 @@ TB_FN u32 tb_pick(struct tb_queue *q, const struct tb_rules *r, u64 mask)
 	q->after_all = 0;
 	tb_loop(TB_DEPTH * (TB_PASSED_MAX + 2)) {
 		struct tb_client *p = tb_at(q, i);
-		u32 next = tb_order_first(q, p, tb_limit(r, p->vnow), mask);
-		u32 others = !next || (tb_is_ahead(p, tb_at(q, next), 0) && !tb_waits_alone(q, i));
+		u32 next = tb_order_first(q, p, tb_eligible_until(r, p->vnow), mask);
+		u32 none_or_ahead = !next || (tb_is_ahead(p, tb_at(q, next), 0) && !tb_waits_alone(q, i));
 
-		if (others && i != TB_BASE && q->passed < TB_PASSED_MAX && !q->after_all) {
+		if (none_or_ahead && i != TB_BASE && q->passed < TB_PASSED_MAX && !q->after_all) {
 			tb_pass_over(q, i, mask);
 			i = TB_BASE;
 		} else if (q->passed && !q->after_all && (!next || tb_is_ahead(p, tb_at(q, next), tb_passing_ns(r)))) {
@@ -816,24 +819,24 @@ TB_INLINE u32 tb_frozen(struct tb_queue *q, u32 i)
 }
 
 /*
- * Is a running, settled leaf ahead of its due in one of its currencies below `top`, while a client that is not ahead waits there
- * for another CPU?
+ * Is a running, settled leaf ahead of its due in one of its currencies below `top`, while a client that is not ahead waits there?
+ * (It mostly waits for another CPU: otherwise the pick would have found it.)
  */
 TB_FN u32 tb_holds_up(struct tb_queue *q, u32 leaf, u32 top)
 {
-	u64 out_of_turn = 0;
+	u64 holds_up = 0;
 
 	if (!q->bound_leaves)
 		return 0;
 	tb_loop(TB_DEPTH) {
 		struct tb_client *c = tb_at(q, leaf), *p = tb_at(q, c->parent);
 
-		if (out_of_turn || leaf == top || !c->parent)
+		if (holds_up || leaf == top || !c->parent)
 			break;
-		out_of_turn = tb_before(p->vnow, tb_settled(c)) && p->root && !tb_before(p->vnow, tb_at(q, p->root)->low_pass);
+		holds_up = tb_before(p->vnow, tb_settled(c)) && p->root && !tb_before(p->vnow, tb_at(q, p->root)->low_pass);
 		leaf = c->parent;
 	}
-	return (u32)out_of_turn;
+	return (u32)holds_up;
 }
 
 /*
@@ -851,7 +854,7 @@ TB_FN u32 tb_keeps(struct tb_queue *q, const struct tb_rules *r, u32 held, u32 b
 		return !tb_before(tb_slack_limit(r, p, h), tb_settled(h));
 	if (tb_holds_up(q, held, (u32)both))
 		return 0;
-	return !tb_better(tb_limit(r, p->vnow), b->pass, b->key, h->pass, h->key);
+	return !tb_better(tb_eligible_until(r, p->vnow), b->pass, b->key, h->pass, h->key);
 }
 
 #define TB_NEVER (~0ull)

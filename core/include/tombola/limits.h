@@ -38,7 +38,7 @@
 /* No settled pass is further ahead of vnow, in the client's service. Few steady loads come near; each use is counted. */
 #define TB_AHEAD_MAX_NS ((1ull << 29) - 1)
 
-/* Clients that are behind and share bound CPUs halve their lags every 2^25 ns, 34 ms (economy.h, tb_held). */
+/* Clients that are behind and share bound CPUs halve their lags every 2^25 ns, 34 ms (economy.h, tb_held_pass). */
 #define TB_EPOCH_SHIFT 25
 
 /* The most currencies that one pick passes over (economy.h, tb_pick). A power of two. */

@@ -251,38 +251,38 @@ TB_FN u32 tb_order_insert(struct tb_queue *q, struct tb_client *owner, struct tb
 
 TB_FN u32 tb_order_remove(struct tb_queue *q, struct tb_client *owner, struct tb_client *c)
 {
-	u32 l = c->child[0], r = c->child[1], heir = r ? r : l, from = c->up;
+	u32 l = c->child[0], r = c->child[1], successor = r ? r : l, from = c->up;
 	struct tb_client *h;
 
 	if (l && r) {
 		/* Two children: c's successor, the leftmost node of the right side, takes its position. */
 		tb_loop(TB_HEIGHT) {
-			if (!tb_at(q, heir)->child[0])
+			if (!tb_at(q, successor)->child[0])
 				break;
-			heir = tb_at(q, heir)->child[0];
+			successor = tb_at(q, successor)->child[0];
 		}
-		h = tb_at(q, heir);
-		from = heir;
-		if (heir != r) {
+		h = tb_at(q, successor);
+		from = successor;
+		if (successor != r) {
 			from = h->up;
-			tb_order_replace(q, owner, from, heir, h->child[1]);
+			tb_order_replace(q, owner, from, successor, h->child[1]);
 			h->child[1] = r;
-			tb_at(q, r)->up = heir;
+			tb_at(q, r)->up = successor;
 		}
 		h->child[0] = l;
-		tb_at(q, l)->up = heir;
+		tb_at(q, l)->up = successor;
 		/* It takes over what c stored of the subtree, so that tb_order_mend sees whether that changed. */
 		h->height = c->height;
 		h->low_pass = c->low_pass;
 		h->low_mask = c->low_mask;
 	}
-	tb_order_replace(q, owner, c->up, tb_index(q, c), heir);
+	tb_order_replace(q, owner, c->up, tb_index(q, c), successor);
 	if (!from)
 		return 0;
 	tb_order_mend(q, owner, tb_at(q, from));
-	/* Mending may have stopped below the heir. (Asked of memory, or the verifier would mend twice.) */
+	/* Mending may have stopped below the successor. (Asked of memory, or the verifier would mend twice.) */
 	if (c->child[0] && c->child[1])
-		tb_order_mend(q, owner, tb_at(q, heir));
+		tb_order_mend(q, owner, tb_at(q, successor));
 	return 0;
 }
 

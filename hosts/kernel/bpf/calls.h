@@ -36,7 +36,7 @@ static __always_inline u32 tickets_of(u32 client, struct tb_queue *q)
 
 /*
  * The limit of the owner after tickets are set by this value: what its upper half says, or the tickets themselves if an
- * administrator sets them for another user's client (`owner`: it is the caller's own).
+ * administrator sets them for another user's client (`owner`: it is the caller's own, or root, which has no limit).
  */
 static __always_inline s64 limit_by(u64 value, bool owner, u32 most)
 {
@@ -84,7 +84,7 @@ static __always_inline s64 call_base_tickets(struct tombola_call *call, struct r
 	user = user_of(uid);
 	if (!user)
 		return -ENOSPC;
-	ret = fund(user, call->value, TB_NONE, !uid, TOMBOLA_BASE_TICKETS_MAX);
+	ret = fund(user, call->value, TB_NONE, !uid || uid == caller_uid(), TOMBOLA_BASE_TICKETS_MAX);
 	/* The user had no clients left, and was just being removed. */
 	if (ret == -ESRCH)
 		return -EAGAIN;
@@ -154,7 +154,7 @@ static __always_inline s64 call_reserve(struct tombola_call *call, struct tb_que
 		return -ERANGE;
 	/* A frozen client has no reservation, and stays frozen. */
 	if (!share)
-		return step_move(number, HOME, AT_ONCE);
+		return move_running(number, HOME, AT_ONCE);
 	/* As a share of the machine, rounded up; exact where CPUs are few. */
 	tickets = (u32)((share * TB_MACHINE_TICKETS / TOMBOLA_SHARE_ONE + cpus - 1) / (cpus ? cpus : 1));
 	reservation = step_reserve(number, tickets);
@@ -164,7 +164,7 @@ static __always_inline s64 call_reserve(struct tombola_call *call, struct tb_que
 		return reservation;
 	ret = move_running(number, (u64)reservation, AT_ONCE);
 	if (ret)
-		step_free_if_empty((u64)reservation);
+		step_free_empty_reservation((u64)reservation);
 	return ret;
 }
 
@@ -400,7 +400,8 @@ static __always_inline s64 call_machine(struct tombola_call *call, struct run_qu
 }
 
 /*
- * The subject of a call, and the fields that it uses. The others must be zero, so that a later version can give them a meaning.
+ * The subject of a call, and which of `value`, `currency` and `name` it uses. The others (of the name, its first letter) must be
+ * zero, so that a later version can give them a meaning. `id` is not checked.
  */
 enum subject { ABOUT_NOTHING, ABOUT_INFO, ABOUT_COUNTER, ABOUT_USER, ABOUT_PROCESS, ABOUT_CURRENCY, ABOUT_MACHINE };
 enum field { HAS_VALUE = 1, HAS_CURRENCY = 2, HAS_NAME = 4 };

@@ -119,7 +119,7 @@ __noinline int reparent_children(u32 i, u64 from, u64 by)
 }
 
 /* For a reservation that got no client. */
-__noinline int step_free_if_empty(u64 number)
+__noinline int step_free_empty_reservation(u64 number)
 {
 	struct run_queue *rq = the_queue();
 
@@ -127,7 +127,7 @@ __noinline int step_free_if_empty(u64 number)
 		return 0;
 	bpf_spin_lock(&rq->lock);
 	if (client_of(&rq->economy, number))
-		free_if_empty(&rq->economy, (u32)number);
+		free_empty_reservation(&rq->economy, (u32)number);
 	bpf_spin_unlock(&rq->lock);
 	return 0;
 }

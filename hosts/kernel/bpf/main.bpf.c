@@ -24,7 +24,7 @@
  */
 #include "state.h"
 #include "steps.h"
-#include "settle.h"
+#include "account.h"
 #include "slice.h"
 #include "kthreads.h"
 #include "frozen.h"
@@ -146,7 +146,7 @@ static __always_inline void begin(s32 cpu, struct tb_queue *q, struct task *t, u
 static __always_inline void dispatch_task(u32 leaf, s32 cpu, u64 slice_ns)
 {
 	struct task_struct *p = bpf_task_from_pid((s32)state_of(leaf)->id);
-	bool going;
+	bool from_goes_offline;
 	s32 from;
 
 	if (!p) {
@@ -156,7 +156,7 @@ static __always_inline void dispatch_task(u32 leaf, s32 cpu, u64 slice_ns)
 		return;
 	}
 	from = scx_bpf_task_cpu(p);
-	going = from != cpu && is_inactive(from);
+	from_goes_offline = from != cpu && is_inactive(from);
 	/*
 	 * The thread may not run on this CPU, or not yet: while `from` is still switching away from it, each BPF program that
 	 * runs there disables its migration for that long. The kernel ejects a scheduler that inserts a thread into the local
@@ -170,9 +170,9 @@ static __always_inline void dispatch_task(u32 leaf, s32 cpu, u64 slice_ns)
 	if (!bpf_cpumask_test_cpu((u32)cpu, p->cpus_ptr) || (from != cpu && (p->on_cpu || is_bound(p)))) {
 		count(TOMBOLA_COUNT_MISPLACED);
 		scx_bpf_dispatch_cancel();
-		scx_bpf_dsq_insert(p, going ? TB_DSQ_LOCAL_ON(from) : TB_DSQ_GLOBAL, slice_ns, 0);
+		scx_bpf_dsq_insert(p, from_goes_offline ? TB_DSQ_LOCAL_ON(from) : TB_DSQ_GLOBAL, slice_ns, 0);
 		scx_bpf_kick_cpu(from, 0);
-	} else if (going) {
+	} else if (from_goes_offline) {
 		/* A CPU that goes offline checks whether it is empty only when it schedules: make it do so. */
 		scx_bpf_kick_cpu(from, 0);
 	}

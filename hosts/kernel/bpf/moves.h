@@ -6,7 +6,7 @@
  *   tickets             0 move a client to the frozen root, any others move it home (step_fund, step_move BY_TICKETS)
  *   moved               into another currency, a reservation, or out of a currency that is retired
  *
- * A limit that an administrator has set (client_state.limit) binds the owner. She cannot give the client more tickets, cannot
+ * A limit that an administrator has set (client_state.limit) binds the owner. The owner cannot give the client more tickets, cannot
  * move it, and cannot move anything out of a limited currency. The check and the change are made under one lock.
  *
  * A currency or process with a reservation is a client of that reservation; a frozen one is a client of the frozen root.
@@ -53,7 +53,7 @@ static __always_inline u32 new_client(struct tb_queue *q, u32 kind, u32 parent, 
 }
 
 /* A reservation ends with its last client. */
-static __always_inline void free_if_empty(struct tb_queue *q, u32 parent)
+static __always_inline void free_empty_reservation(struct tb_queue *q, u32 parent)
 {
 	struct tb_client *p = tb_at(q, parent);
 
@@ -72,9 +72,9 @@ static __always_inline void free_client(struct tb_queue *q, u32 client)
 	state_of(client)->tgid = 0;
 	state_of(user)->owned--;
 	if (!state_of(user)->owned)
-		users_left = 1;
+		purge_pending = 1;
 	tb_free(q, client);
-	free_if_empty(q, parent);
+	free_empty_reservation(q, parent);
 }
 
 /* Is `client` the currency `outer`, or at home inside it? */
@@ -153,7 +153,7 @@ static __noinline u32 place_of(struct tb_queue *q, u32 client, u64 to)
 			return TB_FROZEN;
 		if (parent != TB_FROZEN)
 			return parent;
-		/* Not out of a limited currency that its owner has just closed, and may not retire (may_come then refuses). */
+		/* Not out of a limited currency that its owner has just closed, and may not retire (admit then refuses). */
 		home = home_of(q, client);
 		return state_of(home)->limit == TOMBOLA_NO_LIMIT ? way_out(q, client) : home;
 	case OUT:
@@ -179,10 +179,14 @@ static __always_inline void take_place(struct tb_queue *q, u32 process, u32 leaf
 	made->tickets = c->tickets;
 	made->pass = c->pass;
 	made->used_ns = c->used_ns;
+	made->young_ns = c->young_ns;
 	state->home = of_leaf->home;
 	state->limit = of_leaf->limit;
 	state->frozen = of_leaf->frozen;
 	state->wins = of_leaf->wins;
+	state->child = of_leaf->child;
+	state->child_tid = of_leaf->child_tid;
+	state->forked_ns = of_leaf->forked_ns;
 	__builtin_memcpy(state->left, of_leaf->left, sizeof(state->left));
 	of_leaf->limit = TOMBOLA_NO_LIMIT;
 	of_leaf->frozen = 0;
@@ -207,8 +211,11 @@ __noinline u32 step_structure(u32 client)
 	return structure_version;
 }
 
-/* May a client move to the currency `to` now? 1: yes. 0: it is away, and `to` is its new home. Otherwise a negative error. */
-static __always_inline int may_come(struct tb_queue *q, u32 client, u32 to, u64 how)
+/*
+ * May a client move to the currency `to` now? 1: yes. 0: it is away, and `to` is from now on its home. Otherwise a negative error,
+ * and nothing has changed.
+ */
+static __always_inline int admit(struct tb_queue *q, u32 client, u32 to, u64 how)
 {
 	if (!to || state_of(to)->closed)
 		return -ENOENT;
@@ -252,18 +259,18 @@ __noinline int step_move(u64 number, u64 to, u64 how)
 	bpf_spin_lock(&rq->lock);
 	if (client_of(&rq->economy, number)) {
 		rq->into = place_of(&rq->economy, client, to);
-		may = may_come(&rq->economy, client, rq->into, how);
-	}
-	/* It was its process's only thread when it was looked up, and is one of several now. */
-	if (tb_at(&rq->economy, tb_at(&rq->economy, client)->parent)->kind == TB_KIND_PROCESS || has_other_owner(client, how))
+		/* It was its process's only thread when it was looked up, and is one of several now; or it has another owner. */
 		may = -EAGAIN;
+		if (tb_at(&rq->economy, tb_at(&rq->economy, client)->parent)->kind != TB_KIND_PROCESS && !has_other_owner(client, how))
+			may = admit(&rq->economy, client, rq->into, how);
+	}
 	from = tb_at(&rq->economy, client)->parent;
 	if (may == 1 && from != rq->into) {
 		if (tb_at(&rq->economy, rq->into)->kind == TB_KIND_PROCESS)
 			take_place(&rq->economy, rq->into, client);
 		leave_home(&rq->economy, client);
 		tb_move(&rq->economy, RULES, client, rq->into);
-		free_if_empty(&rq->economy, from);
+		free_empty_reservation(&rq->economy, from);
 	}
 	bpf_spin_unlock(&rq->lock);
 	return may < 0 ? may : 0;
@@ -371,17 +378,6 @@ __noinline int for_each_running(u32 client, u64 now, u32 kick)
 	return 0;
 }
 
-/* Make idle CPUs call dispatch. */
-static __noinline int kick_idle(void)
-{
-	for (u32 cpu = 0; cpu < NR_CPUS && can_loop; cpu++) {
-		if (cpu >= tombola_config.nr_cpus)
-			break;
-		scx_bpf_kick_cpu((s32)cpu, SCX_KICK_IDLE);
-	}
-	return 0;
-}
-
 /*
  * Move a client. Its running threads are charged before, and are preempted after if they are frozen now. If the move thaws it,
  * idle CPUs are kicked to run it.
@@ -406,41 +402,7 @@ __noinline int move_running(u64 number, u64 to, u64 how)
 	return 0;
 }
 
-/* A thread may have been frozen while it waited. */
-__noinline int step_urge(u32 leaf)
-{
-	struct run_queue *rq = the_queue();
-
-	if (!rq)
-		return 0;
-	bpf_spin_lock(&rq->lock);
-	if (tb_at(&rq->economy, leaf)->state & TB_QUEUED && tb_frozen(&rq->economy, leaf))
-		wait_urgently(rq, leaf);
-	bpf_spin_unlock(&rq->lock);
-	return 0;
-}
-
-/* Of the slots from i up, find the waiting frozen threads that may hold a kernel lock (wait_urgently). */
-__noinline int urge_frozen(u32 i)
-{
-	struct run_queue *rq = the_queue();
-
-	if (!rq)
-		return 0;
-	tb_loop(TB_CLIENTS) {
-		struct tb_client *c = tb_at(&rq->economy, i);
-
-		if (i >= rq->economy.fresh)
-			break;
-		if (c->kind == TB_KIND_THREAD && c->state & TB_QUEUED && !needs_no_turn(i) && !state_of(i)->urgent &&
-		    state_of(state_of(i)->user)->nr_urgent < NR_URGENT_OF_USER && tb_frozen(&rq->economy, i))
-			step_urge(i);
-		i++;
-	}
-	return 0;
-}
-
-/* Close a currency, so that nothing may enter it, or open it again. -ESRCH: it was removed. */
+/* Close a currency, so that nothing may be moved into it, or open it again. -ESRCH: it was removed. */
 __noinline int step_close(u64 number, u32 closed)
 {
 	struct run_queue *rq = the_queue();

@@ -60,7 +60,7 @@ const volatile struct {
 	u64 patience_ns; /* a leaf that has waited for longer is overdue; frozen_timer fires five times as often */
 	u32 nr_cpus;     /* possible ones */
 	u32 online_cpus; /* for shares of one CPU */
-	u32 tick_slices; /* let slices end at the tick, without timers */
+	u32 tick_slices; /* let slices longer than SLICE_URGENT_NS end at the tick, without timers */
 } tombola_config = {
 	.patience_ns = 5000000000,
 	.nr_cpus = 1,
@@ -118,8 +118,8 @@ struct client_state {
 	u32 made;    /* of a user: its currencies */
 	u32 structure_version; /* of a user: changes when a currency of it is made, moved, closed, opened again or retired */
 	u32 nr_urgent; /* of a user: entries of run_queue.urgent_leaves */
-	u32 child;   /* client of the thread that it forked last, */
-	u32 child_tid; /* and that thread's tid, */
+	u32 child;   /* of a process: client of the first thread of the process that it forked last; charge_heir clears it atomically, */
+	u32 child_tid; /* that thread's tid, */
 	u64 forked_ns; /* and its own young_ns then, with the run that was not charged yet */
 	u64 interrupted_ns; /* of a leaf: its exec_ns when last interrupted in user mode; equal: it has not run since */
 	u64 frozen_ns; /* of a leaf: CPU time used since it was frozen, and by its forker before the fork */
@@ -127,7 +127,7 @@ struct client_state {
 	u16 limit;   /* the most tickets that its owner may give it, set by an administrator; or TOMBOLA_NO_LIMIT */
 	u8 frozen;   /* it was given no tickets, and belongs into the frozen root */
 	u8 urgent;   /* of a leaf: it is among run_queue.urgent_leaves */
-	u8 closed;   /* of a currency or user that is about to be removed: nothing may enter it */
+	u8 closed;   /* of a currency or user that is about to be removed: nothing may be moved into it */
 	u8 empty;    /* of a user: no client belonged to it when purge_users looked last */
 };
 
@@ -218,7 +218,7 @@ struct cpu {
 
 struct cpu cpus[NR_CPUS];
 u32 nr_subordinates; /* ranges in `subordinates`; written by the daemon */
-u32 users_left; /* a user may have no clients any more: purge_users is to look. The timer for frozen threads clears it */
+u32 purge_pending; /* a user may have no clients any more: purge_users is to look. The timer for frozen threads clears it */
 u32 lone_slices; /* some CPU may have the long slice of a lone thread */
 u64 counters[TOMBOLA_COUNTERS];
 u64 nr_processes; /* entries of `processes` */
@@ -346,6 +346,17 @@ static __always_inline u64 inactive_cpus(void)
 	if (tombola_config.nr_cpus == 1 || tombola_config.nr_cpus > 64)
 		return 0;
 	return ~active_cpus(0) & (tombola_config.nr_cpus == 64 ? ~0ull : (1ull << (tombola_config.nr_cpus & 63)) - 1);
+}
+
+/* Make idle CPUs call dispatch. */
+static __noinline int kick_idle(void)
+{
+	for (u32 cpu = 0; cpu < NR_CPUS && can_loop; cpu++) {
+		if (cpu >= tombola_config.nr_cpus)
+			break;
+		scx_bpf_kick_cpu((s32)cpu, SCX_KICK_IDLE);
+	}
+	return 0;
 }
 
 /*

@@ -8,7 +8,7 @@
  *   exit                      the child that it forked last, or else its parent, is charged for what it consumed (charge_heir)
  */
 #pragma once
-#include "settle.h"
+#include "account.h"
 #include "users.h"
 
 static __always_inline u32 uid_of(struct task_struct *p)
@@ -101,11 +101,11 @@ __noinline u32 step_new_thread(u32 forker, u32 process, u64 numbers, u64 ran_ns)
 			state->home = forking->home;
 			state->limit = forking->limit;
 			state->frozen = forking->frozen;
+			forking->child = leaf;
+			forking->child_tid = (u32)numbers;
+			forking->forked_ns = tb_at(&rq->economy, beside)->young_ns + ran_ns;
 		}
 		tb_fork(&rq->economy, leaf, forker, &run);
-		forking->child = leaf;
-		forking->child_tid = (u32)numbers;
-		forking->forked_ns = tb_at(&rq->economy, beside)->young_ns + ran_ns;
 	}
 	bpf_spin_unlock(&rq->lock);
 	return leaf;
@@ -187,7 +187,7 @@ static __always_inline void belongs_to(u32 client, u32 user)
 
 	state_of(state->user)->owned--;
 	if (!state_of(state->user)->owned)
-		users_left = 1;
+		purge_pending = 1;
 	state_of(user)->owned++;
 	state->user = user;
 }

@@ -91,7 +91,8 @@ static __noinline u64 out_of_turn(struct run_queue *rq, struct cpu *c, u64 now, 
 		return TB_NONE;
 	if (!overdue || (!c->turn_was_urgent && !late))
 		urgent = next_urgent(rq, mask);
-	c->turn_was_urgent = !!urgent;
+	if (urgent || overdue)
+		c->turn_was_urgent = !!urgent;
 	if (urgent)
 		return urgent | DRAW_URGENT;
 	return overdue ? overdue | DRAW_OVERDUE : TB_NONE;

@@ -114,7 +114,7 @@ __noinline int step_close_user(u32 client)
 	closed = idle && state->empty;
 	state->empty = (u8)idle;
 	state->closed |= (u8)closed;
-	users_left |= idle;
+	purge_pending |= idle;
 	bpf_spin_unlock(&rq->lock);
 	return (int)closed;
 }

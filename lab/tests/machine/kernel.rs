@@ -176,11 +176,12 @@ const PITFALLS: [&str; 4] = [
     "succession",
     "class-change",
 ];
-const INSIDE: [&str; 4] = [
+const INSIDE: [&str; 5] = [
     "chain-inside",
     "wait-inside",
     "batches-inside",
     "driver-inside",
+    "second-thread-inside",
 ];
 
 /// alice's process naps, and she is due ten times as much as bob. `relative`: a part of hers.

@@ -122,6 +122,10 @@ inside() {
     as alice burn
     as alice 'forker driver'
     measure driver-inside
+
+    as alice burn
+    as alice 'forker second-thread'
+    measure second-thread-inside
 }
 
 interrupted() { # NAME

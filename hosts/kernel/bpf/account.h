@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * What a run costs; the histogram; the trace.
+ * What a run used; the histogram; the trace.
  *
  * The charge is the kernel's own count of a thread's CPU time, never what its slice lacks: a yield or a preemption sets the
  * slice to zero. All of it is charged, also time that a hypervisor stole from the running thread, or shares drift.
