@@ -3,7 +3,7 @@
 //!
 //! The scheduler runs without this work; only the start and `tombola reload` wait for it. The daemon looks at the tree when the
 //! kernel reports new users or changed base tickets. While the rules reserve for programs or units, it looks each second, for the
-//! kernel does not report their processes. Looks that use much CPU time come less often: they use at most a hundredth of a CPU.
+//! kernel does not report their processes. Looks that use much CPU time come less often: they use at most a two-hundredth of a CPU.
 
 mod base;
 mod pace;
@@ -29,7 +29,7 @@ pub const SAVED: &str = "/var/lib/tombola/base-tickets";
 
 const LOOK_EVERY: Duration = Duration::from_secs(1);
 /// Looks use at most one part in so many of a CPU.
-const COST: u32 = 100;
+const COST: u32 = 200;
 
 /// At most so many users are set before the scheduler has seen them; a group may have more members than there are slots. The
 /// others are set at the first look after they have appeared.
