@@ -20,13 +20,13 @@ use nix::errno::Errno;
 use nix::fcntl::{Flock, FlockArg};
 use nix::mount::{MntFlags, MsFlags, mount, umount2};
 use nix::sys::statfs::{BPF_FS_MAGIC, statfs};
-use std::fs::{self, File, OpenOptions, Permissions};
+use std::fs::{self, File, Metadata, OpenOptions, Permissions};
 use std::io;
-use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::path::PathBuf;
 
 const PID_FILE: &str = "/run/tombola/pid";
-// Not the same file: whoever may read a file may lock it, and would keep the next daemon from starting.
+// Not the same file: a user who can read a file can lock it, and would keep the next daemon from starting.
 const LOCK: &str = "/run/tombola/lock";
 const TRACE_LOCK: &str = "/run/tombola/trace.lock";
 pub(crate) const PIN_TRACE_DIR: &str = "/run/tombola/bpf/trace";
@@ -74,8 +74,8 @@ impl Drop for RuntimeDir {
     }
 }
 
-/// The process that holds the scheduler, if there is one. Who may not open the lock asks the kernel whether Tombola schedules: if
-/// the daemon was killed, the number that it has left may be another process's.
+/// The process that holds the scheduler, if there is one. A caller that may not open the lock asks the kernel whether Tombola
+/// schedules: if the daemon was killed, the number that it has left may be another process's.
 pub fn daemon_pid() -> Option<u32> {
     let is_there = match File::open(LOCK) {
         Ok(file) => matches!(
@@ -100,16 +100,30 @@ pub(crate) fn lock_trace() -> Result<impl Drop> {
     })
 }
 
+// The daemon removes the files when it ends. A file that was opened before that and locked after it is no longer the one at its
+// path, and its lock excludes no other process: open the path again.
 fn lock(path: &str) -> nix::Result<Flock<File>> {
-    let file = OpenOptions::new()
-        .read(true)
-        .write(true)
-        .create(true)
-        .truncate(false)
-        .mode(0o600)
-        .open(path)
-        .map_err(|error| errno_of(&error))?;
-    Flock::lock(file, FlockArg::LockExclusiveNonblock).map_err(|(_, errno)| errno)
+    loop {
+        let file = OpenOptions::new()
+            .read(true)
+            .write(true)
+            .create(true)
+            .truncate(false)
+            .mode(0o600)
+            .open(path)
+            .map_err(|error| errno_of(&error))?;
+        let lock =
+            Flock::lock(file, FlockArg::LockExclusiveNonblock).map_err(|(_, errno)| errno)?;
+        if is_at(path, &lock) {
+            return Ok(lock);
+        }
+    }
+}
+
+fn is_at(path: &str, file: &File) -> bool {
+    let inode = |file: Metadata| (file.dev(), file.ino());
+    let (at_path, opened) = (fs::metadata(path).map(inode), file.metadata().map(inode));
+    at_path.is_ok_and(|at_path| opened.is_ok_and(|opened| opened == at_path))
 }
 
 fn write_pid() -> io::Result<()> {
@@ -176,5 +190,44 @@ fn file_error(action: &'static str, path: &str, errno: Errno) -> Error {
         errno,
         cause: "this process may not write to /run: it is not root, or in a container or a protected service",
         next: "run it as root on the machine itself",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::atomic::{AtomicU32, Ordering};
+
+    #[test]
+    fn a_lock_whose_file_each_holder_removes_has_one_holder() {
+        let path = std::env::temp_dir().join(format!("tombola-lock-{}", std::process::id()));
+        let path = path.to_str().expect("UTF-8");
+        let (holders, taken) = (AtomicU32::new(0), AtomicU32::new(0));
+        std::thread::scope(|scope| {
+            for _ in 0..4 {
+                scope.spawn(|| {
+                    while taken.load(Ordering::Relaxed) < 20_000 {
+                        let Ok(_lock) = lock(path) else { continue };
+                        assert_eq!(holders.fetch_add(1, Ordering::SeqCst), 0);
+                        taken.fetch_add(1, Ordering::Relaxed);
+                        holders.fetch_sub(1, Ordering::SeqCst);
+                        fs::remove_file(path).expect("only the holder removes it");
+                    }
+                });
+            }
+        });
+    }
+
+    #[test]
+    fn a_file_that_was_removed_or_replaced_is_not_at_its_path() {
+        let path = std::env::temp_dir().join(format!("tombola-replaced-{}", std::process::id()));
+        let path = path.to_str().expect("UTF-8");
+        let first = File::create(path).expect("a file");
+        assert!(is_at(path, &first));
+        fs::remove_file(path).expect("it is there");
+        assert!(!is_at(path, &first));
+        let second = File::create(path).expect("a file");
+        assert!(!is_at(path, &first) && is_at(path, &second));
+        fs::remove_file(path).expect("it is there");
     }
 }
