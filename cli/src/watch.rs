@@ -14,7 +14,7 @@ use std::time::{Duration, Instant};
 use tombola_kernel::Result;
 use tombola_kernel::abi::{Node, kind};
 use tombola_kernel::calls::Client;
-use tombola_kernel::sched_ext;
+use tombola_kernel::online_cpus;
 
 /// Samples in an interval, besides the first.
 const SAMPLES: u32 = 20;
@@ -96,7 +96,7 @@ pub struct Watched {
 }
 
 pub fn watch(client: &Client, interval: Duration) -> Result<Watched> {
-    let mut watched = Watched::new(sched_ext::online_cpus());
+    let mut watched = Watched::new(online_cpus());
     let began = Instant::now();
     watched.note(&client.tree()?, None);
     for _ in 0..SAMPLES {

@@ -64,7 +64,8 @@ enum tombola_op {
 	TOMBOLA_GET_TICKETS = 1,       /* id: pid; out[0]: tickets */
 	TOMBOLA_SET_TICKETS = 2,       /* id: pid; value: tickets, 0 freezes. Its owner, or CAP_SYS_NICE */
 	TOMBOLA_GET_BASE_TICKETS = 3,  /* id: uid; out[0]: base tickets */
-	TOMBOLA_SET_BASE_TICKETS = 4,  /* id: uid; value: base tickets, 0 freezes. Own ones to the default, else CAP_SYS_NICE */
+	TOMBOLA_SET_BASE_TICKETS = 4,  /* id: uid; value: base tickets, 0 freezes. Own ones, not 0, up to the default or an
+	                                * administrator's limit; else CAP_SYS_NICE */
 	TOMBOLA_GET_WINS = 5,          /* id: pid; out[0]: slices begun, drawn or not */
 	TOMBOLA_GET_QUANTUM_USE = 6,   /* id: pid; out[i]: how often i sixths of the quantum were left, i = 0..6 */
 	TOMBOLA_GET_COUNTER = 7,       /* id: of enum tombola_counter; out[0]: its value */
@@ -126,7 +127,7 @@ enum tombola_counter {
 	TOMBOLA_COUNT_PREEMPTIONS,        /* wake-ups that preempted the running thread at once */
 	TOMBOLA_COUNT_SLICE_SHORTENED,    /* wake-ups that shortened the running slice */
 	TOMBOLA_COUNT_OVERDUE,            /* picks out of turn: after too long a wait, or frozen in a system call */
-	TOMBOLA_COUNT_CLAMPED,            /* charges that the lag bound cut */
+	TOMBOLA_COUNT_CLAMPED,            /* charges cut because the client was too far ahead (TB_AHEAD_MAX_NS) */
 	TOMBOLA_COUNT_MISPLACED,          /* picks of threads that could not run on that CPU, or not yet */
 	TOMBOLA_COUNT_EXITED_BEFORE_RUN,  /* picks whose thread had exited */
 	TOMBOLA_COUNT_REHOMED,            /* threads that changed user */

@@ -126,7 +126,7 @@ impl Client {
             .map(|_| ())
     }
 
-    /// Draws that a process has won.
+    /// Slices that a process has begun, drawn or not.
     pub fn wins(&self, pid: u32) -> Result<u64> {
         Ok(self.of_process(Op::GetWins, pid, 0)?[0])
     }
@@ -253,8 +253,8 @@ impl Client {
         Ok(call.out)
     }
 
-    // EAGAIN: other programs changed the same clients meanwhile, or the process has just changed its user. Nothing was done, and
-    // the call is tried again.
+    // EAGAIN: other programs changed the same clients meanwhile, or the process has just changed its user. At most a part was
+    // done, which a repetition completes; the call is tried again.
     pub(crate) fn carry_out(&self, call: &mut Call) -> nix::Result<()> {
         let asked = *call;
         for _ in 1..TRIES {

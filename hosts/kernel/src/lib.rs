@@ -11,6 +11,7 @@
 
 pub mod abi;
 pub mod calls;
+mod cpus;
 pub mod currencies;
 pub mod ejection;
 mod error;
@@ -22,6 +23,7 @@ pub mod scheduler;
 mod subordinate;
 pub mod trace;
 
+pub use cpus::online_cpus;
 pub use error::{Error, KERNEL_MIN, Result};
 pub use names::{login_name, printable, process_name, user_name};
 pub use runtime_dir::daemon_pid;

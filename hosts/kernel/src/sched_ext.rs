@@ -1,8 +1,6 @@
 //! What the kernel says about sched_ext, in /sys/kernel/sched_ext.
 
-pub use crate::error::KERNEL_MIN;
-
-use crate::error::{Error, Result};
+use crate::error::{Error, KERNEL_MIN, Result};
 use nix::sys::utsname::uname;
 use std::fs;
 use std::path::Path;
@@ -106,13 +104,6 @@ pub fn not_running() -> Error {
 fn read(name: &str) -> Option<String> {
     let text = fs::read_to_string(Path::new(DIR).join(name)).ok()?;
     Some(text.trim().to_owned())
-}
-
-/// CPUs that are online now, at least 1. An offline CPU does not count in shares.
-pub fn online_cpus() -> u32 {
-    // SAFETY: the call takes no pointer.
-    let cpus = unsafe { libc::sysconf(libc::_SC_NPROCESSORS_ONLN) };
-    u32::try_from(cpus).unwrap_or(1).max(1)
 }
 
 #[cfg(test)]

@@ -11,6 +11,7 @@
 
 use crate::abi;
 use crate::calls::Policy;
+use crate::cpus::online_cpus;
 use crate::ejection::{Ejection, Kind};
 use crate::error::{Error, Result};
 use crate::names::{printable, user_name};
@@ -112,7 +113,7 @@ pub fn start(options: &Options) -> Result<Running> {
     check_machine()?;
     let runtime_dir = RuntimeDir::claim()?;
     check_no_scheduler()?;
-    let signals = hold_signals();
+    let signals = block_signals();
     libbpf_rs::set_print(Some((PrintLevel::Warn, keep_message)));
     let mut skeleton = load(options).map_err(|error| refused("loading it", &error))?;
     write_subordinates(&mut skeleton);
@@ -241,7 +242,7 @@ fn write_subordinates(skeleton: &mut MainSkel) {
         eprintln!("tombola: cannot read {}: {error}", subordinate::FILE);
         Vec::new()
     });
-    count_subordinates(skeleton, 0);
+    set_nr_subordinates(skeleton, 0);
     let written = (0u32..).zip(&ranges).take_while(|(at, range)| {
         let map = &skeleton.maps.subordinates;
         map.update(&at.to_ne_bytes(), &range.bytes(), MapFlags::ANY)
@@ -255,10 +256,10 @@ fn write_subordinates(skeleton: &mut MainSkel) {
             ranges.len()
         );
     }
-    count_subordinates(skeleton, count as u32);
+    set_nr_subordinates(skeleton, count as u32);
 }
 
-fn count_subordinates(skeleton: &mut MainSkel, count: u32) {
+fn set_nr_subordinates(skeleton: &mut MainSkel, count: u32) {
     if let Some(variables) = skeleton.maps.bss_data.as_mut() {
         // SAFETY: a plain integer, which the kernel only reads.
         unsafe { std::ptr::write_volatile(&mut variables.nr_subordinates, count) };
@@ -345,7 +346,7 @@ fn configure(skeleton: &mut OpenMainSkel, options: &Options) -> libbpf_rs::Resul
     config.rules.lottery = rules.lottery;
     config.tick_slices = u32::from(options.slice_end == SliceEnd::Tick);
     config.nr_cpus = libbpf_rs::num_possible_cpus()? as u32;
-    config.online_cpus = sched_ext::online_cpus();
+    config.online_cpus = online_cpus();
     Ok(())
 }
 
@@ -373,9 +374,11 @@ fn become_realtime() {
 }
 
 /// Blocks SIGINT, SIGTERM and SIGHUP, so that the program can end in order.
-pub fn hold_signals() -> SigSet {
+pub fn block_signals() -> SigSet {
     let signals = SigSet::from_iter([Signal::SIGINT, Signal::SIGTERM, Signal::SIGHUP]);
-    signals.thread_block().expect("valid signals can be held");
+    signals
+        .thread_block()
+        .expect("valid signals can be blocked");
     signals
 }
 

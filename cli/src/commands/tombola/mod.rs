@@ -20,7 +20,7 @@ use std::time::Duration;
 use tombola_kernel::Result;
 use tombola_kernel::calls::{Client, Policy};
 use tombola_kernel::scheduler::{Options, SliceEnd};
-use tombola_kernel::scheduler::{hold_signals, is_signalled};
+use tombola_kernel::scheduler::{block_signals, is_signalled};
 
 /// CPU time by tickets: a Linux scheduler for lottery and stride scheduling.
 ///
@@ -304,7 +304,7 @@ fn print_tree(args: &Tree) -> Result<ExitCode> {
 fn print_trace(args: &Trace) -> Result<ExitCode> {
     let mut printer = trace::Printer::new(args.json, args.rows);
     let out = RefCell::new(BufWriter::new(io::stdout()));
-    let signals = hold_signals();
+    let signals = block_signals();
     let missing = tombola_kernel::trace::follow(
         |draw| printer.print(draw, &mut *out.borrow_mut()),
         || out.borrow_mut().flush().is_err() || is_signalled(&signals),
