@@ -13,7 +13,7 @@ cd target/deb/source
 # Without fakeroot: all files become root's.
 SOURCE=$OLDPWD DEB_RULES_REQUIRES_ROOT=no debian/rules binary >../log 2>&1 || {
     tail -n 20 ../log >&2
-    printf '%s: the package could not be made\n  cause: above\n  next:  make deps build manuals, then this again\n' \
+    printf '%s: the package could not be made\n  cause: the lines above say it\n  next:  sudo make deps, then make deb again\n' \
         "${0##*/}" >&2
     exit 1
 }

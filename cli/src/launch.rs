@@ -22,9 +22,19 @@ pub fn with_tickets(name: &str, client: &Client, launch: &Launch) -> Result<Exit
 pub fn become_command(name: &str, command: &[OsString]) -> ExitCode {
     let (program, arguments) = command.split_first().expect("the parser asks for one");
     let error = Command::new(program).args(arguments).exec();
-    eprintln!("{name}: cannot run {}: {error}", program.display());
-    ExitCode::from(match error.kind() {
-        ErrorKind::NotFound => NOT_FOUND,
-        _ => CANNOT_RUN,
-    })
+    let (status, cause, next) = match error.kind() {
+        ErrorKind::NotFound => (
+            NOT_FOUND,
+            "neither this path nor PATH leads to such a file, or its interpreter is missing",
+            "correct the name: command -v NAME prints the path of a command",
+        ),
+        _ => (
+            CANNOT_RUN,
+            "it is a folder, it may not be executed, or it is not a program",
+            "look at it: ls -ld FILE; file FILE",
+        ),
+    };
+    let program = program.display();
+    eprintln!("{name}: cannot run {program}: {error}\n  cause: {cause}\n  next:  {next}");
+    ExitCode::from(status)
 }

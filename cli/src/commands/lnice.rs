@@ -21,8 +21,8 @@ Examples:
   lnice -t 10 backup.sh     a tenth
   lnice make                the default, 100, whatever this shell's tickets are
 
-Exit status: the command's own; 1 if the scheduler refused (the command was not run), 2 after a usage error,
-126 if the command cannot be run, 127 if there is no such command."
+Exit status: the command's own; 1 if the scheduler refused or does not run (the command was not run), 2 after a
+usage error, 126 if the command cannot be run, 127 if there is no such command."
 )]
 struct Args {
     #[command(flatten)]

@@ -155,7 +155,7 @@ impl Client {
     pub fn reserve_for_currency(&self, of: &Currency, share: u64) -> Result<()> {
         let mut call = about(Op::Reserve, of, share);
         self.carry_out(&mut call).map_err(|errno| match errno {
-            Errno::ENOENT => about_currency(errno, of.owner, &of.name),
+            Errno::ENOENT | Errno::ESRCH => about_currency(errno, of.owner, &of.name),
             other => self.refused(other, format!("currency {}", of.name), share, call.out[0]),
         })
     }

@@ -52,14 +52,15 @@ impl Kind {
 
     pub fn next(self) -> &'static str {
         match self {
-            Self::Sysrq => "tombola start",
+            Self::Sysrq => "systemctl start tombola, or without the service: tombola start",
             Self::Kernel => "tombola start, unless the service has started it again",
             Self::Stall => {
                 "look for real-time threads (FF, RR, DLN in ps -eLo pid,tid,cls,pcpu,comm); if none is busy, report it with \
                  /run/tombola/ejection.dump"
             }
             Self::Fault => {
-                "report it with /run/tombola/ejection.dump and the kernel's log; tombola start"
+                "report it with /run/tombola/ejection.dump and the kernel's log; systemd starts the service again, without it: \
+                 tombola start"
             }
         }
     }

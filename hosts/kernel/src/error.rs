@@ -33,14 +33,15 @@ pub enum Error {
     #[error(
         "Tombola is not running: {found}\n  \
          cause: it was not started, or it has ended\n  \
-         next:  tombola start (as root); tombola status names the scheduler that runs now"
+         next:  systemctl start tombola, or without the service: tombola start (as root); tombola status names the \
+         scheduler that runs now"
     )]
     NotRunning { found: String },
 
     #[error(
         "the running scheduler speaks version {found} of the calls, this program version {wanted}\n  \
          cause: one of them was updated without the other\n  \
-         next:  restart Tombola; if that does not help, type -a tombola shows whether it is installed twice"
+         next:  systemctl restart tombola; if that does not help, type -a tombola shows whether it is installed twice"
     )]
     Version { found: u64, wanted: u64 },
 
@@ -83,7 +84,7 @@ pub enum Error {
     },
 
     #[error(
-        "not permitted: an administrator has set the tickets of {what}, or of what is around or in it\n  \
+        "not permitted: an administrator has set the tickets of {what}, of a currency around it, or of something in it\n  \
          cause: the owner may not set more than that, nor move it elsewhere; tombola tree shows how currencies are nested\n  \
          next:  choose fewer tickets, or ask the administrator"
     )]
@@ -100,6 +101,13 @@ pub enum Error {
         min: u64,
         max: u64,
     },
+
+    #[error(
+        "this machine may have {cpus} CPUs, and Tombola supports at most {max}\n  \
+         cause: CPUs that may be added later count, too (/sys/devices/system/cpu/possible)\n  \
+         next:  boot with the kernel parameter nr_cpus={max}, if the machine has no more"
+    )]
+    TooManyCpus { cpus: u64, max: u64 },
 
     #[error(
         "{who} cannot be frozen: the number of tickets cannot be 0\n  \
@@ -165,14 +173,14 @@ pub enum Error {
     NoCurrencySlot { name: String },
 
     #[error(
-        "the process or user changed all the while\n  \
+        "not done: the process or its user changed at each try\n  \
          cause: the process has just changed its user, or its threads come and go\n  \
          next:  repeat it"
     )]
     Changing,
 
     #[error(
-        "the currencies changed all the while\n  \
+        "not done: the currencies changed at each try\n  \
          cause: other programs make, move and retire currencies of this owner, or fork without end in this one\n  \
          next:  repeat it when they have stopped"
     )]
@@ -181,7 +189,7 @@ pub enum Error {
     #[error(
         "{} cannot be reserved for {who}: {} is left\n  \
          cause: of {} for the machine's CPUs, best effort keeps {}, and reservations hold {}\n  \
-         next:  {}end another reservation, or lower the floor in /etc/tombola.toml",
+         next:  {}end another reservation, or lower the floor in /etc/tombola.toml and run tombola reload",
         percent(*.asked), percent(*.left), percent(*.machine), percent(*.floor), percent(*.held), rather(*.left)
     )]
     Admission {
@@ -210,7 +218,7 @@ pub enum Error {
     #[error(
         "best effort cannot keep {}: reservations hold {}\n  \
          cause: together that is more than the machine has\n  \
-         next:  end a reservation first; tombola tree shows them",
+         next:  end or reduce a reservation first: tombola reserve lists them; those of the rules are in /etc/tombola.toml",
         percent(*.floor), percent(*.held)
     )]
     Floor { floor: u64, held: u64 },
@@ -244,7 +252,8 @@ pub enum Error {
     #[error(
         "Tombola is running already, as process {pid}\n  \
          cause: one machine has one scheduler\n  \
-         next:  tombola status; to start it anew: tombola stop, then tombola start"
+         next:  tombola reload reads the rules again; to start it anew: systemctl restart tombola, or without the service: \
+         tombola stop, then tombola start"
     )]
     AlreadyRunning { pid: u32 },
 
@@ -258,7 +267,7 @@ pub enum Error {
     #[error(
         "another scheduler is loaded: {name}\n  \
          cause: sched_ext holds one scheduler at a time\n  \
-         next:  end {name} first, then tombola start"
+         next:  end {name} first, then systemctl start tombola (without the service: tombola start)"
     )]
     OtherScheduler { name: String },
 
@@ -272,7 +281,8 @@ pub enum Error {
     #[error(
         "the kernel did not take the scheduler while {doing}: {error}{log}\n  \
          cause: a kernel that Tombola does not know (it needs {KERNEL_MIN} or newer), or one that restricts BPF (lockdown)\n  \
-         next:  report it with the lines above and the output of uname -r"
+         next:  boot a kernel that is tested (docs/install.md names them); if it is one, report it with the lines above and \
+         the output of uname -r"
     )]
     Refused {
         doing: &'static str,

@@ -239,7 +239,11 @@ impl Running {
 // reported; their uids are users of their own.
 fn write_subordinates(skeleton: &mut MainSkel) {
     let ranges = subordinate::read().unwrap_or_else(|error| {
-        eprintln!("tombola: cannot read {}: {error}", subordinate::FILE);
+        eprintln!(
+            "tombola: cannot read /etc/subuid: {error}\n  \
+             cause: its disk fails, or a security module forbids it; until then subordinate uids count as users of their own\n  \
+             next:  repair it, then tombola reload"
+        );
         Vec::new()
     });
     set_nr_subordinates(skeleton, 0);
@@ -251,8 +255,9 @@ fn write_subordinates(skeleton: &mut MainSkel) {
     let count = written.count();
     if count < ranges.len() {
         eprintln!(
-            "tombola: {} has {} ranges; only the first {count} are used, as there is no room for more",
-            subordinate::FILE,
+            "tombola: /etc/subuid has {} ranges; only the first {count} are used\n  \
+             cause: there is no room for more; the uids of the others count as users of their own\n  \
+             next:  remove ranges of users that no longer exist, then tombola reload",
             ranges.len()
         );
     }
@@ -295,10 +300,8 @@ fn check_machine() -> Result<()> {
         });
     }
     match libbpf_rs::num_possible_cpus() {
-        Ok(cpus) if cpus > CPUS_MAX => Err(Error::OutOfRange {
-            what: "CPUs",
-            given: cpus as u64,
-            min: 1,
+        Ok(cpus) if cpus > CPUS_MAX => Err(Error::TooManyCpus {
+            cpus: cpus as u64,
             max: CPUS_MAX as u64,
         }),
         _ => Ok(()),
@@ -369,7 +372,11 @@ fn become_realtime() {
     // SAFETY: the parameters live through the call.
     if unsafe { libc::sched_setscheduler(0, policy, &parameters) } != 0 {
         let error = std::io::Error::last_os_error();
-        eprintln!("tombola: without real-time priority for this process: {error}");
+        eprintln!(
+            "tombola: without real-time priority for this process: {error}\n  \
+             cause: a container, or RLIMIT_RTPRIO=0 without CAP_SYS_NICE\n  \
+             next:  run it as root on the machine itself; if threads starve, SysRq-S ends it"
+        );
     }
 }
 

@@ -4,7 +4,7 @@ use nix::unistd::User;
 use std::fs;
 use std::io::{self, ErrorKind};
 
-pub const FILE: &str = "/etc/subuid";
+const FILE: &str = "/etc/subuid";
 
 /// As the scheduler reads it (`struct subordinate` in bpf/state.h).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

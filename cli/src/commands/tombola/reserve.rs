@@ -28,8 +28,8 @@ Examples:
   tombola reserve 150% --currency alice:build
   tombola release --pid 4711
 
-Exit status: 0 done; 1 refused, and nothing was changed; 2 usage error. With a command: the command's own; 126 if it cannot be
-run, 127 if there is no such command.")]
+Exit status: 0 done; 1 refused, or Tombola does not run (nothing was changed, and no command was run); 2 usage error.
+With a command: the command's own; 126 if it cannot be run, 127 if there is no such command.")]
 pub struct Reserve {
     /// Percentage of one CPU, from 1%, with at most two decimals: 30%, 12.5%, 150%
     #[arg(value_parser = amounts::share, allow_hyphen_values = true, requires = "whose")]

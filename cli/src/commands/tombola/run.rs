@@ -13,8 +13,8 @@ use tombola_kernel::calls::Client;
 /// same currency and begin with the same tickets.
 #[derive(clap::Args)]
 #[command(after_help = "\
-Exit status: the command's own; 1 if the scheduler refused (the command was not run), 2 after a usage error,
-126 if the command cannot be run, 127 if there is no such command.")]
+Exit status: the command's own; 1 if the scheduler refused or does not run (the command was not run), 2 after a
+usage error, 126 if the command cannot be run, 127 if there is no such command.")]
 pub struct Run {
     /// The currency; by default the shell's. Another user's currency is USER:NAME
     #[arg(short, long, value_name = "NAME", value_parser = name, allow_hyphen_values = true)]
