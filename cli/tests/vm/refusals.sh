@@ -63,7 +63,7 @@ picture >before
 echo "# root where root is needed"
 refused 1 "is running already, as process $daemon" tombola start
 refused 1 "stopping the scheduler needs root, and you are alice" as alice tombola stop
-refused 1 "following the draws needs root, and you are alice" as alice tombola trace
+refused 1 "following the runs needs root, and you are alice" as alice tombola trace
 refused 1 "reading the rules again needs root, and you are alice" as alice tombola reload
 refused 1 "a reservation for process $of_alice, and you are alice" as alice tombola reserve 10% --pid $of_alice
 refused 1 "you are alice" as alice tombola reserve 10% -- echo ran

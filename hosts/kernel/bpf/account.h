@@ -59,7 +59,7 @@ static __noinline int trace_run(struct task_struct *p, struct task *t, struct tb
 	struct tb_client *c = tb_at(q, i), *up;
 	u64 share = 1000000, all;
 
-	d = bpf_ringbuf_reserve(&draws, sizeof(*d), 0);
+	d = bpf_ringbuf_reserve(&runs, sizeof(*d), 0);
 	if (!d) {
 		count(TOMBOLA_COUNT_UNTRACED);
 		return 0;

@@ -235,7 +235,7 @@ u32 trace_on SEC(".data.trace"); /* in a map of its own, which `tombola trace` o
 struct {
 	__uint(type, BPF_MAP_TYPE_RINGBUF);
 	__uint(max_entries, 1 << 20);
-} draws SEC(".maps");
+} runs SEC(".maps");
 
 /* Wakes the daemon, which sleeps until it has something to do, and then looks up itself what has changed. */
 struct {

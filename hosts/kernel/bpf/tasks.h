@@ -246,7 +246,7 @@ static __always_inline void update_owner(struct task_struct *p, struct task *t)
 	t->uid = uid;
 	if (same)
 		return;
-	count(TOMBOLA_COUNT_REHOMED);
+	count(TOMBOLA_COUNT_USER_CHANGED);
 	settle_bill(t->client, 0);
 	process = number_of(process_of(&rq->economy, t->client));
 	step_move(process, user, 0);

@@ -130,7 +130,7 @@ enum tombola_counter {
 	TOMBOLA_COUNT_CLAMPED,            /* charges cut because the client was too far ahead (TB_AHEAD_MAX_NS) */
 	TOMBOLA_COUNT_MISPLACED,          /* picks of threads that could not run on that CPU, or not yet */
 	TOMBOLA_COUNT_EXITED_BEFORE_RUN,  /* picks whose thread had exited */
-	TOMBOLA_COUNT_REHOMED,            /* threads that changed user */
+	TOMBOLA_COUNT_USER_CHANGED,       /* threads that changed user */
 	TOMBOLA_COUNT_RAN_UNPICKED,       /* threads that ran without a draw, and were charged all the same */
 	TOMBOLA_COUNT_NO_SLOT,            /* forks refused: the user has as many clients as are free, or none is free */
 	TOMBOLA_COUNT_UNTRACED,           /* runs for which the trace had no room: its reader was too slow */

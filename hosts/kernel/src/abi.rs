@@ -101,7 +101,7 @@ pub const COUNTERS: [&str; 12] = [
     "clamped",
     "misplaced",
     "exited_before_run",
-    "rehomed",
+    "user_changed",
     "ran_unpicked",
     "no_slot",
     UNTRACED,

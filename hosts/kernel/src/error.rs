@@ -272,7 +272,7 @@ pub enum Error {
     OtherScheduler { name: String },
 
     #[error(
-        "{tracer} already follows the draws\n  \
+        "{tracer} already follows the runs\n  \
          cause: each record goes to one reader, so there is one at a time\n  \
          next:  end it first"
     )]

@@ -3,7 +3,7 @@
 //! ```text
 //!   /run/tombola/pid           the daemon's process id
 //!   /run/tombola/lock          for root: locked (flock) as long as the daemon lives
-//!   /run/tombola/trace.lock    locked by the reader of the draws
+//!   /run/tombola/trace.lock    locked by the reader of the runs
 //!   /run/tombola/bpf           a bpffs of our own: systemd mounts the usual one for root only
 //!   /run/tombola/bpf/call      for all users
 //!   /run/tombola/bpf/tree      for all users
@@ -30,7 +30,7 @@ const PID_FILE: &str = "/run/tombola/pid";
 const LOCK: &str = "/run/tombola/lock";
 const TRACE_LOCK: &str = "/run/tombola/trace.lock";
 pub(crate) const PIN_TRACE_DIR: &str = "/run/tombola/bpf/trace";
-pub(crate) const PIN_DRAWS: &str = "/run/tombola/bpf/trace/draws";
+pub(crate) const PIN_RUNS: &str = "/run/tombola/bpf/trace/runs";
 pub(crate) const PIN_SWITCH: &str = "/run/tombola/bpf/trace/switch";
 
 /// The daemon's lock on /run/tombola, released when dropped.
@@ -90,7 +90,7 @@ pub fn daemon_pid() -> Option<u32> {
     is_there.then(written_pid).flatten()
 }
 
-/// The exclusive right to read the draws, until dropped.
+/// The exclusive right to read the runs, until dropped.
 pub(crate) fn lock_trace() -> Result<impl Drop> {
     lock(TRACE_LOCK).map_err(|errno| match errno {
         Errno::EWOULDBLOCK => Error::AlreadyTracing {

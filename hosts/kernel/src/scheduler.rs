@@ -15,7 +15,7 @@ use crate::cpus::online_cpus;
 use crate::ejection::{Ejection, Kind};
 use crate::error::{Error, Result};
 use crate::names::{printable, user_name};
-use crate::runtime_dir::{PIN_DRAWS, PIN_SWITCH, RuntimeDir};
+use crate::runtime_dir::{PIN_RUNS, PIN_SWITCH, RuntimeDir};
 use crate::sched_ext;
 use crate::skeleton::{MainSkel, MainSkelBuilder, OpenMainSkel, types};
 use crate::subordinate;
@@ -215,7 +215,7 @@ impl Running {
         let (progs, maps) = (&mut self.skeleton.progs, &mut self.skeleton.maps);
         progs.tombola_call.pin(abi::PIN_CALL).map_err(refused)?;
         progs.tombola_tree.pin(abi::PIN_TREE).map_err(refused)?;
-        maps.draws.pin(PIN_DRAWS).map_err(refused)?;
+        maps.runs.pin(PIN_RUNS).map_err(refused)?;
         maps.data_trace.pin(PIN_SWITCH).map_err(refused)?;
         self.runtime_dir.publish(abi::PIN_CALL)?;
         self.runtime_dir.publish(abi::PIN_TREE)

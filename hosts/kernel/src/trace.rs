@@ -1,4 +1,4 @@
-//! Follows the draws: one record for each run that ended. Needs root.
+//! Follows the runs of threads: one record for each run that ended. Needs root.
 //!
 //! The scheduler records only while the reader's switch, in a map of its own, is on. If the reader is killed, the switch
 //! stays on, and each run costs a failed reservation in the full ring buffer, until the next reader ends.
@@ -7,7 +7,7 @@ use crate::abi::{self, TracedRun};
 use crate::calls::Client;
 use crate::error::{Error, Result};
 use crate::names::user_name;
-use crate::runtime_dir::{PIN_DRAWS, PIN_SWITCH, lock_trace};
+use crate::runtime_dir::{PIN_RUNS, PIN_SWITCH, lock_trace};
 use crate::sched_ext;
 use libbpf_rs::{ErrorKind, MapCore, MapFlags, MapHandle, RingBufferBuilder};
 use nix::unistd::Uid;
@@ -19,9 +19,9 @@ use std::time::Duration;
 /// The reader does not wake up for each record: every wake-up would be a draw, and make a record.
 const LOOK_EVERY: Duration = Duration::from_millis(50);
 
-/// Calls `each` for each draw from now on, until `each` breaks or `stop` returns true; `stop` is called after each read.
+/// Calls `each` for each run that ends from now on, until `each` breaks or `stop` returns true; `stop` is called after each read.
 /// Returns how many runs were not recorded because the ring buffer was full. Fails without root, if another reader follows
-/// the draws, and when the scheduler ends.
+/// the runs, and when the scheduler ends.
 pub fn follow(
     mut each: impl FnMut(&TracedRun) -> ControlFlow<()>,
     mut stop: impl FnMut() -> bool,
@@ -29,21 +29,21 @@ pub fn follow(
     sched_ext::state()?;
     if !Uid::effective().is_root() {
         return Err(Error::NotRoot {
-            what: "following the draws",
+            what: "following the runs",
             caller: user_name(Uid::effective().as_raw()),
             cause: "they show what all users' programs do, and when",
             command: "tombola trace",
         });
     }
-    let draws = open(PIN_DRAWS)?;
+    let runs = open(PIN_RUNS)?;
     let _lock = lock_trace()?;
-    discard_old(&draws)?;
+    discard_old(&runs)?;
     let client = Client::open()?;
     let before = untraced(&client)?;
     let _switch = Switch::on()?;
     let ended = Cell::new(false);
     let mut ring = RingBufferBuilder::new();
-    ring.add(&draws, |record| {
+    ring.add(&runs, |record| {
         if !ended.get() && run_from(record).is_some_and(|run| each(&run).is_break()) {
             ended.set(true);
         }
@@ -70,9 +70,9 @@ fn untraced(client: &Client) -> Result<u64> {
 }
 
 // Discards what a killed reader has left unread.
-fn discard_old(draws: &MapHandle) -> Result<()> {
+fn discard_old(runs: &MapHandle) -> Result<()> {
     let mut ring = RingBufferBuilder::new();
-    ring.add(draws, |_| 0).map_err(unreadable)?;
+    ring.add(runs, |_| 0).map_err(unreadable)?;
     ring.build()
         .and_then(|ring| ring.consume())
         .map_err(unreadable)

@@ -195,7 +195,7 @@ static void tamper(int fd, int tree_fd)
 	expect("a tree from beyond the last", 0, tombola_run_(tree_fd, &tree, sizeof(tree)));
 	expect("has no nodes", 0, tree.count);
 	expect("half a tree", -EINVAL, tombola_run_(tree_fd, &tree, sizeof(tree) / 2));
-	expect("the trace's pins", -EACCES, tombola_open_pin_(TOMBOLA_PIN_DIR "/trace/draws"));
+	expect("the trace's pins", -EACCES, tombola_open_pin_(TOMBOLA_PIN_DIR "/trace/runs"));
 }
 
 int main(void)
