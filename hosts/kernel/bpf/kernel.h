@@ -121,9 +121,14 @@ struct sched_ext_entity {
 
 struct core_state;
 
+typedef struct {
+	int counter;
+} atomic_t;
+
 struct signal_struct {
 	unsigned int flags;
 	int nr_threads;
+	atomic_t live; /* threads that have not begun to exit */
 	struct core_state *core_state; /* while the process dumps core */
 };
 

@@ -361,7 +361,7 @@ void BPF_STRUCT_OPS(tombola_stopping, struct task_struct *p, bool runnable)
 	update_owner(p, t);
 	if (p->flags & PF_EXITING) {
 		parent = p->real_parent;
-		charge_heir(t, parent ? task_find(parent)->client : TB_NONE);
+		charge_heir(p, t, parent ? task_find(parent)->client : TB_NONE);
 	}
 }
 

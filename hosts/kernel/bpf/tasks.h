@@ -290,24 +290,24 @@ static __always_inline void thaw_to_die(struct task_struct *p, struct task *t)
 }
 
 /*
- * The thread is exiting. What its process consumed since it last forked is charged to the child of that fork, as the next link
- * of a chain; or else all that it consumed to `parent`, which may be waiting for it.
+ * The thread is exiting. When it is the last one, what its process consumed since it last forked is charged to the child of that
+ * fork, as the next link of a chain; or else all that it consumed to `parent`, which may be waiting for it.
  */
-static __always_inline void charge_heir(struct task *t, u32 parent)
+static __always_inline void charge_heir(struct task_struct *p, struct task *t, u32 parent)
 {
 	struct run_queue *rq = the_queue();
+	struct signal_struct *signal = p->signal;
 	struct client_state *state;
 	u32 process;
 
-	if (!rq)
+	/* Not by its clients: kernels before 6.18 report an exit late. */
+	if (!rq || !signal || signal->live.counter)
 		return;
 	/* Kernels before 6.18 report this exit perhaps only after the parent's, which must not take the dead for its heir. */
 	if (parent)
 		__sync_val_compare_and_swap(&state_of(process_of(&rq->economy, parent))->child, t->client, TB_NONE);
 	process = process_of(&rq->economy, t->client);
 	state = state_of(process);
-	if (process != t->client && tb_at(&rq->economy, process)->clients > 1)
-		return;
 	if (state->child && state_of(state->child)->id == state->child_tid &&
 	    tb_at(&rq->economy, state->child)->kind == TB_KIND_THREAD)
 		step_charge_heir(process, state->child, state->forked_ns);
