@@ -125,15 +125,75 @@ pub fn exit_slowly(args: &ExitSlowly) -> Never {
 }
 
 fn lock_byte(file: &File, at: i64) -> Result<()> {
-    let lock = libc::flock {
-        l_type: libc::F_WRLCK as i16,
-        l_whence: libc::SEEK_SET as i16,
-        l_start: at,
-        l_len: 1,
-        l_pid: 0,
-    };
-    fcntl(file, FcntlArg::F_SETLK(&lock))?;
+    fcntl(file, FcntlArg::F_SETLK(&range(libc::F_WRLCK, at, 1)))?;
     Ok(())
+}
+
+fn range(kind: libc::c_int, from: i64, bytes: i64) -> libc::flock {
+    libc::flock {
+        l_type: kind as i16,
+        l_whence: libc::SEEK_SET as i16,
+        l_start: from,
+        l_len: bytes,
+        l_pid: 0,
+    }
+}
+
+#[derive(clap::Args)]
+pub struct LongSections {
+    /// Locks of the file, all of which the kernel looks at in one piece
+    #[arg(long, default_value_t = 600_000)]
+    locks: i64,
+    #[arg(long, default_value_t = 500)]
+    threads: usize,
+}
+
+/// A process has many locks of a file. Another one asks in many threads whether a lock beyond all of them is free: the kernel looks
+/// at each, and cannot be preempted meanwhile.
+pub fn long_sections(args: &LongSections) -> Never {
+    let path = std::env::temp_dir().join(format!("locked-by-{}", process::id()));
+    let file = File::options()
+        .read(true)
+        .write(true)
+        .create_new(true)
+        .open(&path)?;
+    std::fs::remove_file(&path)?;
+    // One lock, from the end of which unlocks split one after the other.
+    fcntl(
+        &file,
+        FcntlArg::F_SETLK(&range(libc::F_RDLCK, 0, 2 * args.locks)),
+    )?;
+    for i in (0..args.locks).rev() {
+        fcntl(
+            &file,
+            FcntlArg::F_SETLK(&range(libc::F_UNLCK, 2 * i + 1, 1)),
+        )?;
+    }
+    let (reader, writer) = pipe()?;
+    let (until, begin) = pipe()?;
+    if helper()? {
+        drop(begin);
+        let (file, until): (&'static File, &'static _) =
+            (Box::leak(Box::new(file)), Box::leak(Box::new(until)));
+        for _ in 0..args.threads {
+            let thread = thread::Builder::new().stack_size(16 << 10);
+            thread.spawn(move || {
+                let mut until: &std::io::PipeReader = until;
+                let end = until.read(&mut [0]);
+                assert!(end.is_ok_and(|bytes| bytes == 0));
+                loop {
+                    let mut beyond = range(libc::F_WRLCK, 1 << 40, 1);
+                    let _ = fcntl(file, FcntlArg::F_GETLK(&mut beyond));
+                }
+            })?;
+        }
+        announce(writer)?;
+        sleep_for_ever();
+    }
+    announced(reader)?;
+    drop(begin);
+    ready();
+    sleep_for_ever()
 }
 
 #[derive(clap::Args)]

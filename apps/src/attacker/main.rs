@@ -52,6 +52,8 @@ enum Attack {
     FirstExits(crowd::FirstExits),
     /// Make system calls under a filter (seccomp) that takes long
     Seccomp,
+    /// Many threads make system calls that cannot be preempted for long
+    LongSections(kernel::LongSections),
     /// Two threads, bound to a CPU each, wake each other
     WakeElsewhere(kernel::WakeElsewhere),
     /// Start processes, one after the other, that take long to exit
@@ -86,6 +88,7 @@ fn main() -> Result<()> {
         Attack::FirstExits(args) => crowd::first_exits(&args),
         Attack::Seccomp => kernel::seccomp(),
         Attack::WakeElsewhere(args) => kernel::wake_elsewhere(&args),
+        Attack::LongSections(args) => kernel::long_sections(&args),
         Attack::ExitSlowly(args) => kernel::exit_slowly(&args),
         Attack::HoldDirectory(args) => kernel::hold_directory(&args),
         Attack::Races(args) => races::races(&args),

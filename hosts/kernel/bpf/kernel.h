@@ -331,14 +331,16 @@ static __always_inline bool outside_hardirq(void)
 
 /*
  * The thread is runnable and being switched out. Was it interrupted in user mode, not in a system call? Then it holds no lock of
- * the kernel's. A page fault looks like an interrupt; it rarely lasts. A worker of the kernel's (io_uring) is never in user mode,
- * an exiting thread no longer: their registers are those of another moment.
+ * the kernel's. A page fault looks like an interrupt; it rarely lasts. So does what the kernel does before an interrupted thread goes
+ * on (task work: a delayed close, for example). A worker of the kernel's (io_uring) is never in user mode, a thread that exits or
+ * dumps core no longer: their registers are those of another moment.
  */
 static __always_inline bool in_user_mode(struct task_struct *p)
 {
 	struct pt_regs *regs = (struct pt_regs *)bpf_task_pt_regs(p);
+	struct signal_struct *signal = p->signal;
 
-	if (p->flags & (PF_USER_WORKER | PF_EXITING))
+	if (p->flags & (PF_USER_WORKER | PF_EXITING) || !signal || signal->core_state)
 		return false;
 	if (bpf_core_field_exists(regs->orig_ax))
 		return regs->orig_ax == ~0ul;

@@ -238,6 +238,7 @@ void BPF_STRUCT_OPS(tombola_dispatch, s32 cpu, struct task_struct *prev)
 		slice_ns = SLICE_MIN_NS;
 	else
 		slice_ns = slice_for(&rq->economy, winner, waiting + c->kthreads + kthread);
+	c->late = drawn & DRAW_LATE ? winner : TB_NONE;
 	settle_bill(winner, precharge_ns(slice_ns));
 	if (lone_slices && waiting && held && slice_is_over(c, now))
 		slices_share(now);
@@ -312,7 +313,7 @@ void BPF_STRUCT_OPS(tombola_running, struct task_struct *p)
 		settle_bill(t->client, precharge_ns(t->slice_ns));
 	now = now_ns();
 	begin(cpu, &rq->economy, t, now);
-	if (recheck && !step_stays(t->client, cpu_mask(cpu), now))
+	if (c->late == t->client || (recheck && !step_stays(t->client, cpu_mask(cpu), now)))
 		scx_bpf_kick_cpu(cpu, SCX_KICK_PREEMPT);
 }
 

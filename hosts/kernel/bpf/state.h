@@ -39,8 +39,10 @@
 #define OVERDUE_PAUSE 100
 #define URGENT_PAUSE 30
 /*
- * The same for both once the overdue leaf has waited for 4 x tombola_config.patience_ns. From 5 x patience_ns on, the pauses, and
- * all slices that are not out of turn, are SLICE_MIN_NS. The kernel's watchdog waits for 6 x patience_ns.
+ * The same once the overdue leaf has waited for 4 x tombola_config.patience_ns. From 5 x patience_ns on, the pauses, and all slices
+ * that are not out of turn, are SLICE_MIN_NS. The kernel's watchdog waits for 6 x patience_ns. In both cases the leaf is preempted as
+ * soon as it is switched to: that is all the watchdog asks for. Where a thread loses the CPU it can lose it again at once, but if it
+ * went on, a system call that cannot be preempted might last for tens of milliseconds.
  */
 #define LATE_PAUSE 5
 /* Threads frozen in system calls that get such slices: in all, of one user, and for how much CPU time of a thread. */
@@ -210,6 +212,7 @@ struct cpu {
 	u64 turn_end_ns; /* when the last of these ended, */
 	u64 turn_took_ns; /* how long it took, */
 	u32 turn_was_urgent; /* and whether its leaf was urgent */
+	u32 late;       /* the leaf whose slice out of turn ends as soon as it begins; TB_NONE: there is none */
 	u32 offline;    /* it calls dispatch no more */
 	u32 kthreads;   /* kernel threads may wait in its DSQ (kthreads.h); */
 	u64 drawn_ns;   /* since when draws have had the CPU, not kernel threads; 0: they have not */

@@ -9,6 +9,8 @@
 /* A draw out of turn: the leaf has waited too long, or is frozen in a system call. */
 #define DRAW_OVERDUE (1ull << 32)
 #define DRAW_URGENT (1ull << 33)
+/* Beside DRAW_OVERDUE: it has waited for so long that its slice ends as soon as it begins. */
+#define DRAW_LATE (1ull << 34)
 
 /* A frozen thread that was interrupted in user mode holds no lock of the kernel's. One that never is gets URGENT_MOST_NS. */
 static __always_inline bool needs_no_turn(u32 leaf)
@@ -69,12 +71,13 @@ static __always_inline void end_turn(struct cpu *c, u64 now)
 	c->turn_took_ns = now - c->turn_ns;
 	c->turn_end_ns = now;
 	c->turn_ns = 0;
+	c->late = TB_NONE;
 }
 
 /*
  * The leaf that gets the CPU out of turn. After such a slice a pause follows on a CPU that others want, so all such leaves
  * together get a small part of it, however many of them a user makes. The pause is shorter when it becomes late for the oldest.
- * At last the pauses, and all slices in turn, are the shortest, also after a leaf whose system call could not be preempted.
+ * At last the pauses, and all slices in turn, are the shortest.
  */
 static __noinline u64 out_of_turn(struct run_queue *rq, struct cpu *c, u64 now, u64 mask, bool wanted)
 {
@@ -95,5 +98,7 @@ static __noinline u64 out_of_turn(struct run_queue *rq, struct cpu *c, u64 now, 
 		c->turn_was_urgent = !!urgent;
 	if (urgent)
 		return urgent | DRAW_URGENT;
-	return overdue ? overdue | DRAW_OVERDUE : TB_NONE;
+	if (!overdue)
+		return TB_NONE;
+	return overdue | DRAW_OVERDUE | (late ? DRAW_LATE : 0);
 }

@@ -555,6 +555,16 @@ patience() {
     sleep 40
     account freeze-many-threads bob $!
     end
+
+    # With slices as usual. Threads that wait for 20 s must run all the same; here each of their turns could last 70 ms.
+    tombola stop >/dev/null
+    schedule '--policy stride'
+    attack alice long-sections
+    as bob burn
+    of_bob=$!
+    for part in 1 2 3 4; do account long-sections-$part bob $of_bob; done
+    end
+    [ -e /run/tombola/pid ] || wrong long-sections 'the scheduler has ended'
     [ -e /run/tombola/pid ] || wrong freeze-many-threads 'the scheduler has ended'
 }
 
