@@ -19,6 +19,7 @@
 #![forbid(unsafe_code)]
 #![warn(missing_docs)]
 
+pub mod entitlement;
 pub mod historic;
 mod machine;
 mod program;
@@ -27,9 +28,10 @@ mod scheduler;
 mod simulation;
 mod tombola;
 
-pub use machine::{ANYWHERE, Costs, Machine, NO_END, Task, TaskId};
+pub use machine::{ANYWHERE, Costs, Machine, NO_END, Task, TaskId, Topology};
 pub use program::{Act, MS, Program, SECOND, hog};
 pub use random::Random;
 pub use scheduler::Scheduler;
 pub use simulation::Simulation;
 pub use tombola::Tombola;
+pub use tombola_core::{Rules, limits};

@@ -14,12 +14,38 @@ pub const ANYWHERE: u64 = u64::MAX;
 pub const NO_END: u64 = u64::MAX;
 
 /// What a switch costs, in CPU time of the task that gets the CPU.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Costs {
     /// Each switch to another task, ns.
     pub switch_ns: u64,
     /// A task that runs on another CPU than before, ns more.
     pub migration_ns: u64,
+    /// If that CPU has another last-level cache, ns more.
+    pub cache_ns: u64,
+    /// If that CPU is of another node, ns more.
+    pub node_ns: u64,
+}
+
+/// The CPUs of a machine. Those of one cache have consecutive numbers, and so have those of one node.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Topology {
+    /// At least 1.
+    pub cpus: usize,
+    /// CPUs that share a last-level cache; at least 1.
+    pub cpus_per_cache: usize,
+    /// CPUs of a node; at least 1.
+    pub cpus_per_node: usize,
+}
+
+impl From<usize> for Topology {
+    /// So many CPUs with one cache.
+    fn from(cpus: usize) -> Self {
+        Self {
+            cpus,
+            cpus_per_cache: cpus,
+            cpus_per_node: cpus,
+        }
+    }
 }
 
 /// A task of the machine.
@@ -47,6 +73,41 @@ pub struct Task {
     pub(crate) awaits: bool,
     pub(crate) alive: bool,
     pub(crate) runs: bool,
+    /// Since when it is runnable, ns.
+    pub(crate) runnable_since: Option<u64>,
+    pub(crate) runnable_ns: u64,
+    /// It has woken up, and has not run since.
+    pub(crate) is_fresh: bool,
+    /// When the period of its timer began ([`crate::Act::Timer`]).
+    pub(crate) period_began: Option<u64>,
+    /// How long it had waited for a CPU when that was, ns.
+    pub(crate) waited_before_ns: u64,
+    /// By how much waiting has made the sleeps of its timer shorter, ns.
+    pub(crate) sleep_lost_ns: u64,
+    /// How long it waited for a CPU after each wake-up, ns.
+    pub latencies: Vec<u64>,
+    /// How often it got a CPU.
+    pub switches: u64,
+    /// How often that was another CPU than before.
+    pub migrations: u64,
+}
+
+fn migration_ns(topology: Topology, costs: Costs, from: usize, to: usize) -> u64 {
+    let mut cost = costs.migration_ns;
+    if from / topology.cpus_per_cache != to / topology.cpus_per_cache {
+        cost += costs.cache_ns;
+    }
+    if from / topology.cpus_per_node != to / topology.cpus_per_node {
+        cost += costs.node_ns;
+    }
+    cost
+}
+
+/// A lock of the tasks' programs. Waiting tasks sleep, and get it in the order in which they asked.
+#[derive(Clone, Default)]
+pub(crate) struct Lock {
+    pub(crate) holder: Option<TaskId>,
+    pub(crate) waiting: VecDeque<TaskId>,
 }
 
 #[derive(Clone)]
@@ -79,19 +140,29 @@ pub struct Machine {
     pub switches: u64,
     /// Switches to a task on another CPU than before.
     pub migrations: u64,
+    pub(crate) topology: Topology,
     pub(crate) costs: Costs,
+    pub(crate) locks: Vec<Lock>,
     pub(crate) cpus: Vec<Cpu>,
     /// Of the CPUs that run nothing, bit = cpu mod 64 of word cpu / 64.
     pub(crate) idle: Vec<u64>,
     pub(crate) tasks: Vec<Task>,
+    /// Tasks that live.
+    pub(crate) living: usize,
+    /// A fork beyond this number of living tasks fails.
+    pub(crate) living_max: usize,
+    pub(crate) failed_forks: u64,
     pub(crate) events: BinaryHeap<Reverse<(u64, u64, Event)>>,
     pub(crate) serial: u64,
     /// CPUs on which the scheduler is to decide now.
     pub(crate) pending: VecDeque<usize>,
+    /// The CPU on which it decides; its next event is planned afterwards.
+    pub(crate) deciding: Option<usize>,
 }
 
 impl Machine {
-    pub(crate) fn new(cpus: usize, costs: Costs, seed: u64) -> Self {
+    pub(crate) fn new(topology: Topology, costs: Costs, seed: u64) -> Self {
+        let cpus = topology.cpus;
         assert!(cpus > 0, "a machine has at least one CPU");
         let cpu = Cpu {
             running: None,
@@ -105,15 +176,21 @@ impl Machine {
             random: Random(seed),
             switches: 0,
             migrations: 0,
+            topology,
             costs,
+            locks: Vec::new(),
             cpus: vec![cpu; cpus],
             idle: (0..cpus.div_ceil(64))
                 .map(|word| ANYWHERE >> (64 - (cpus - 64 * word).min(64)))
                 .collect(),
             tasks: Vec::new(),
+            living: 0,
+            living_max: usize::MAX,
+            failed_forks: 0,
             events: BinaryHeap::new(),
             serial: 0,
             pending: VecDeque::new(),
+            deciding: None,
         }
     }
 
@@ -158,6 +235,31 @@ impl Machine {
             } else {
                 0
             }
+    }
+
+    /// How long a task has been runnable up to now, running or waiting, ns.
+    #[must_use]
+    pub fn runnable_ns(&self, task: TaskId) -> u64 {
+        let t = &self.tasks[task];
+        t.runnable_ns + t.runnable_since.map_or(0, |since| self.now - since)
+    }
+
+    /// How long a task has waited for a CPU up to now, ns.
+    #[must_use]
+    pub fn waited_ns(&self, task: TaskId) -> u64 {
+        self.runnable_ns(task) - self.ran_ns(task)
+    }
+
+    /// Has the task not ended?
+    #[must_use]
+    pub fn is_alive(&self, task: TaskId) -> bool {
+        self.tasks[task].alive
+    }
+
+    /// It lives, and neither runs nor waits for a CPU.
+    pub(crate) fn is_asleep(&self, task: TaskId) -> bool {
+        let t = &self.tasks[task];
+        t.alive && t.runnable_since.is_none()
     }
 
     /// May a task run on this CPU?
@@ -207,9 +309,24 @@ impl Machine {
     /// Ends the slice on this CPU at a time that is not past.
     pub fn set_slice_end(&mut self, cpu: usize, end: u64) {
         self.cpus[cpu].slice_end = end;
-        if self.cpus[cpu].running.is_some() {
+        if self.cpus[cpu].running.is_some() && self.deciding != Some(cpu) {
             self.plan(cpu);
         }
+    }
+
+    pub(crate) fn becomes_runnable(&mut self, task: TaskId) {
+        let now = self.now;
+        let t = &mut self.tasks[task];
+        t.runnable_since = Some(now);
+        t.is_fresh = true;
+        t.period_began.get_or_insert(now);
+    }
+
+    pub(crate) fn sleeps(&mut self, task: TaskId) {
+        let now = self.now;
+        let t = &mut self.tasks[task];
+        t.runnable_ns += t.runnable_since.take().map_or(0, |since| now - since);
+        t.is_fresh = false;
     }
 
     pub(crate) fn at(&mut self, time: u64, event: Event) {
@@ -251,19 +368,27 @@ impl Machine {
     }
 
     pub(crate) fn start(&mut self, cpu: usize, task: TaskId) {
+        assert!(
+            self.may_run(task, cpu),
+            "task {task} may not run on CPU {cpu}"
+        );
         let costs = self.costs;
         let t = &mut self.tasks[task];
         assert!(!t.runs, "task {task} runs on CPU {} already", t.cpu);
         assert!(t.alive, "task {task} has ended");
-        assert!(
-            t.mask >> (cpu % 64) & 1 != 0,
-            "task {task} may not run on CPU {cpu}"
-        );
         t.left_ns = t.left_ns.saturating_add(costs.switch_ns);
         if t.cpu != cpu && t.ran_ns > 0 {
-            t.left_ns = t.left_ns.saturating_add(costs.migration_ns);
+            let cost = migration_ns(self.topology, costs, t.cpu, cpu);
+            t.left_ns = t.left_ns.saturating_add(cost);
+            t.migrations += 1;
             self.migrations += 1;
         }
+        if t.is_fresh {
+            t.is_fresh = false;
+            t.latencies
+                .extend(t.runnable_since.map(|since| self.now - since));
+        }
+        t.switches += 1;
         t.cpu = cpu;
         t.runs = true;
         self.switches += 1;

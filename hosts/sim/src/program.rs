@@ -16,9 +16,17 @@ pub enum Act {
     Nap(u64),
     /// Sleeps until this time; not at all if it is past.
     Until(u64),
+    /// Sleeps until a period of so many ns is over. The first begins when the task starts, the next when the last is over; or
+    /// now, if that is past already.
+    Timer(u64),
+    /// Takes a lock, by its number; sleeps until it is free. Locks go to the tasks in the order in which they asked.
+    Lock(usize),
+    /// Frees a lock that it holds.
+    Unlock(usize),
     /// Gives up the CPU, but remains runnable.
     Yield,
-    /// Makes a child in the same group, with as many tickets.
+    /// Makes a child in the same group, with as many tickets; nothing if there are too many tasks
+    /// ([`crate::Simulation::limit_tasks`]).
     Fork(Program),
     /// Sleeps until no child lives.
     Await,

@@ -10,8 +10,21 @@ pub trait Scheduler {
         None
     }
 
-    /// A user with these base tickets. The number names the group of its tasks.
-    fn user(&mut self, base_tickets: u32) -> u32;
+    /// A user with these base tickets. The number names the group of its tasks. Without users, all are in one group.
+    fn user(&mut self, _base_tickets: u32) -> u32 {
+        0
+    }
+
+    /// A currency with so many tickets of the group `parent`. Without currencies, its tasks are in that group.
+    fn currency(&mut self, parent: u32, _tickets: u32) -> u32 {
+        parent
+    }
+
+    /// A user has other base tickets, or a currency other tickets.
+    fn set_group_tickets(&mut self, _group: u32, _tickets: u32) {}
+
+    /// A task has other tickets ([`Machine::task`]).
+    fn tickets_changed(&mut self, _machine: &mut Machine, _task: TaskId) {}
 
     /// A task was made, by `forker` if that is a task; it is not runnable yet.
     fn made(&mut self, machine: &mut Machine, task: TaskId, forker: Option<TaskId>);
@@ -29,10 +42,10 @@ pub trait Scheduler {
     fn slept(&mut self, machine: &mut Machine, task: TaskId, cpu: usize);
 
     /// A task has ended, after it slept.
-    fn exited(&mut self, machine: &mut Machine, task: TaskId);
+    fn exited(&mut self, _machine: &mut Machine, _task: TaskId) {}
 
-    /// The CPUs on which a task may run have changed ([`Machine::may_run`]). It may run, wait or sleep.
-    fn mask_changed(&mut self, machine: &mut Machine, task: TaskId);
+    /// The CPUs have changed on which a task may run that does not run now ([`Machine::may_run`]). It waits or sleeps.
+    fn mask_changed(&mut self, _machine: &mut Machine, _task: TaskId) {}
 
     /// The running task of `cpu` yields: it calls [`Scheduler::pick`] next.
     fn yielded(&mut self, _machine: &mut Machine, _task: TaskId, _cpu: usize) {}

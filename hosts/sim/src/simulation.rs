@@ -1,6 +1,6 @@
 //! A machine with its scheduler: what happens, event by event.
 
-use crate::machine::{ANYWHERE, Costs, Event, Machine, Task, TaskId};
+use crate::machine::{ANYWHERE, Costs, Event, Lock, Machine, Task, TaskId, Topology};
 use crate::program::{Act, Program};
 use crate::scheduler::Scheduler;
 use std::cmp::Reverse;
@@ -15,12 +15,12 @@ pub struct Simulation<S> {
 }
 
 impl<S: Scheduler> Simulation<S> {
-    /// A machine of so many CPUs. The same seed gives the same history.
-    pub fn new(scheduler: S, cpus: usize, costs: Costs, seed: u64) -> Self {
-        let mut machine = Machine::new(cpus, costs, seed);
+    /// A machine of these CPUs, or of so many. The same seed gives the same history.
+    pub fn new(scheduler: S, cpus: impl Into<Topology>, costs: Costs, seed: u64) -> Self {
+        let mut machine = Machine::new(cpus.into(), costs, seed);
         if let Some(tick_ns) = scheduler.tick_ns() {
             // The ticks of different CPUs never coincide.
-            for cpu in 0..cpus {
+            for cpu in 0..machine.cpus() {
                 let phase = machine.random.below(tick_ns);
                 machine.at(phase, Event::Tick(cpu));
             }
@@ -28,7 +28,16 @@ impl<S: Scheduler> Simulation<S> {
         Self { machine, scheduler }
     }
 
+    /// Forks fail while so many tasks live.
+    pub fn limit_tasks(&mut self, living_max: usize) {
+        self.machine.living_max = living_max;
+    }
+
     /// A task that is not runnable yet.
+    ///
+    /// # Panics
+    ///
+    /// If there are more tasks than the scheduler takes.
     pub fn make(&mut self, group: u32, tickets: u32, nice: i32, program: Program) -> TaskId {
         self.make_child(None, group, tickets, nice, program)
     }
@@ -59,7 +68,17 @@ impl<S: Scheduler> Simulation<S> {
             awaits: false,
             alive: true,
             runs: false,
+            runnable_since: None,
+            runnable_ns: 0,
+            is_fresh: false,
+            period_began: None,
+            waited_before_ns: 0,
+            sleep_lost_ns: 0,
+            latencies: Vec::new(),
+            switches: 0,
+            migrations: 0,
         });
+        machine.living += 1;
         if let Some(forker) = forker {
             machine.tasks[task].cpu = machine.tasks[forker].cpu;
             machine.tasks[task].mask = machine.tasks[forker].mask;
@@ -84,38 +103,57 @@ impl<S: Scheduler> Simulation<S> {
 
     /// A task becomes runnable now.
     pub fn wake(&mut self, task: TaskId) {
-        self.scheduler.wake(&mut self.machine, task, None);
+        self.wake_by(task, None);
         self.decide();
+    }
+
+    fn wake_by(&mut self, task: TaskId, waker: Option<usize>) {
+        self.machine.becomes_runnable(task);
+        self.scheduler.wake(&mut self.machine, task, waker);
     }
 
     /// A task is not runnable any more, until it is woken; it did not go to sleep itself.
     pub fn leave(&mut self, task: TaskId) {
         let cpu = self.machine.task(task).cpu;
         if self.machine.cpu_of(task).is_some() {
-            self.machine.count(cpu);
-            self.scheduler.slept(&mut self.machine, task, cpu);
-            self.machine.stop(cpu);
-            self.machine.reschedule(cpu);
+            self.give_up(cpu, task);
         } else {
+            self.machine.sleeps(task);
             self.scheduler.slept(&mut self.machine, task, cpu);
         }
         self.decide();
     }
 
-    /// A task ends as soon as it next has a CPU.
+    /// A task ends as soon as it next has a CPU, for which a sleeping one is woken.
     pub fn end(&mut self, task: TaskId) {
         let t = &mut self.machine.tasks[task];
         t.program = Rc::new(|_, _| Act::Exit);
         t.left_ns = 0;
         if let Some(cpu) = self.machine.cpu_of(task) {
             self.machine.plan(cpu);
+        } else if self.machine.is_asleep(task) {
+            for lock in &mut self.machine.locks {
+                lock.waiting.retain(|&other| other != task);
+            }
+            self.wake(task);
         }
+    }
+
+    /// A task has so many tickets from now on.
+    pub fn set_tickets(&mut self, task: TaskId, tickets: u32) {
+        self.machine.tasks[task].tickets = tickets;
+        self.scheduler.tickets_changed(&mut self.machine, task);
+        self.decide();
     }
 
     /// A task may run on these CPUs only, from now on.
     pub fn set_mask(&mut self, task: TaskId, mask: u64) {
         self.machine.tasks[task].mask = mask;
-        self.scheduler.mask_changed(&mut self.machine, task);
+        match self.machine.cpu_of(task) {
+            Some(cpu) if self.machine.may_run(task, cpu) => {}
+            Some(cpu) => self.machine.reschedule(cpu),
+            None => self.scheduler.mask_changed(&mut self.machine, task),
+        }
         self.decide();
     }
 
@@ -139,7 +177,9 @@ impl<S: Scheduler> Simulation<S> {
         let Reverse((at, _, event)) = machine.events.pop().expect("an event was seen");
         machine.now = at;
         match event {
-            Event::Wake(task) => self.scheduler.wake(machine, task, None),
+            // One that was ended may have been woken before, or live no more.
+            Event::Wake(task) if machine.is_asleep(task) => self.wake_by(task, None),
+            Event::Wake(_) => {}
             Event::Cpu(cpu, serial) if machine.cpus[cpu].serial == serial => self.cpu_event(cpu),
             Event::Cpu(..) => {}
             Event::Tick(cpu) => {
@@ -164,7 +204,9 @@ impl<S: Scheduler> Simulation<S> {
     fn decide_on(&mut self, cpu: usize) {
         self.machine.count(cpu);
         let held = self.machine.running(cpu);
+        self.machine.deciding = Some(cpu);
         let next = self.scheduler.pick(&mut self.machine, cpu);
+        self.machine.deciding = None;
         if next != held {
             if held.is_some() {
                 self.machine.stop(cpu);
@@ -208,6 +250,9 @@ impl<S: Scheduler> Simulation<S> {
             Act::Fork(program) => self.fork(cpu, task, program),
             Act::Nap(ns) => return self.sleep_until(cpu, task, self.machine.now + ns),
             Act::Until(time) if time > machine.now => return self.sleep_until(cpu, task, time),
+            Act::Timer(period_ns) => return self.wait_for_timer(cpu, task, period_ns),
+            Act::Lock(lock) => return self.lock(cpu, task, lock),
+            Act::Unlock(lock) => self.unlock(cpu, task, lock),
             Act::Await if machine.tasks[task].children > 0 => {
                 machine.tasks[task].awaits = true;
                 self.give_up(cpu, task);
@@ -220,6 +265,7 @@ impl<S: Scheduler> Simulation<S> {
                 return false;
             }
             Act::Exit => {
+                self.free_locks(cpu, task);
                 self.give_up(cpu, task);
                 self.exit(task);
                 return false;
@@ -234,13 +280,63 @@ impl<S: Scheduler> Simulation<S> {
         false
     }
 
+    fn wait_for_timer(&mut self, cpu: usize, task: TaskId, period_ns: u64) -> bool {
+        let (now, waited_ns) = (self.machine.now, self.machine.waited_ns(task));
+        let t = &mut self.machine.tasks[task];
+        let end = t.period_began.unwrap_or(now) + period_ns;
+        let late_ns = now.saturating_sub(end);
+        t.sleep_lost_ns += (waited_ns - t.waited_before_ns).saturating_sub(late_ns);
+        t.waited_before_ns = waited_ns;
+        t.period_began = Some(end.max(now));
+        end <= now || self.sleep_until(cpu, task, end)
+    }
+
+    fn lock(&mut self, cpu: usize, task: TaskId, lock: usize) -> bool {
+        let locks = &mut self.machine.locks;
+        if locks.len() <= lock {
+            locks.resize(lock + 1, Lock::default());
+        }
+        let lock = &mut locks[lock];
+        if lock.holder.is_none() {
+            lock.holder = Some(task);
+            return true;
+        }
+        lock.waiting.push_back(task);
+        self.give_up(cpu, task);
+        false
+    }
+
+    fn unlock(&mut self, cpu: usize, task: TaskId, lock: usize) {
+        let Some(lock) = self.machine.locks.get_mut(lock) else {
+            return;
+        };
+        if lock.holder != Some(task) {
+            return;
+        }
+        lock.holder = lock.waiting.pop_front();
+        if let Some(next) = lock.holder {
+            self.wake_by(next, Some(cpu));
+        }
+    }
+
+    fn free_locks(&mut self, cpu: usize, task: TaskId) {
+        for lock in 0..self.machine.locks.len() {
+            self.unlock(cpu, task, lock);
+        }
+    }
+
     fn give_up(&mut self, cpu: usize, task: TaskId) {
+        self.machine.sleeps(task);
         self.scheduler.slept(&mut self.machine, task, cpu);
         self.machine.stop(cpu);
         self.machine.reschedule(cpu);
     }
 
     fn fork(&mut self, cpu: usize, task: TaskId, program: Program) {
+        if self.machine.living >= self.machine.living_max {
+            self.machine.failed_forks += 1;
+            return;
+        }
         let Task {
             group,
             tickets,
@@ -248,11 +344,12 @@ impl<S: Scheduler> Simulation<S> {
             ..
         } = self.machine.tasks[task];
         let child = self.make_child(Some(task), group, tickets, nice, program);
-        self.scheduler.wake(&mut self.machine, child, Some(cpu));
+        self.wake_by(child, Some(cpu));
     }
 
     fn exit(&mut self, task: TaskId) {
         self.machine.tasks[task].alive = false;
+        self.machine.living -= 1;
         self.scheduler.exited(&mut self.machine, task);
         let Some(parent) = self.machine.tasks[task].parent else {
             return;

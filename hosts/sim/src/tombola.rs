@@ -202,6 +202,21 @@ impl Scheduler for Tombola {
             .expect("there are more clients than one queue takes")
     }
 
+    fn currency(&mut self, parent: u32, tickets: u32) -> u32 {
+        self.economy
+            .new_client(Kind::Currency, parent, tickets)
+            .expect("there are more clients than one queue takes")
+    }
+
+    fn set_group_tickets(&mut self, group: u32, tickets: u32) {
+        self.economy.set_tickets(group, tickets);
+    }
+
+    fn tickets_changed(&mut self, machine: &mut Machine, task: TaskId) {
+        let tickets = machine.task(task).tickets;
+        self.economy.set_tickets(self.leaf(task), tickets);
+    }
+
     fn made(&mut self, machine: &mut Machine, task: TaskId, forker: Option<TaskId>) {
         let t = machine.task(task);
         let leaf = self
@@ -289,11 +304,7 @@ impl Scheduler for Tombola {
     }
 
     fn mask_changed(&mut self, machine: &mut Machine, task: TaskId) {
-        if let Some(cpu) = machine.cpu_of(task) {
-            if !machine.may_run(task, cpu) {
-                machine.reschedule(cpu);
-            }
-        } else if self.economy.client(self.leaf(task)).state & QUEUED != 0 {
+        if self.economy.client(self.leaf(task)).state & QUEUED != 0 {
             self.economy.withdraw(self.leaf(task));
             self.wait(machine, task, Some(Waker::Other));
         }

@@ -1,9 +1,7 @@
 //! Is the oracle right? Rates computed by hand, and no allocation that a brute force finds is fairer.
 
-mod waterfill;
-
 use tombola_sim::Random;
-use waterfill::{Client, all_cpus, rates};
+use tombola_sim::entitlement::{Client, all_cpus, rates};
 
 const NEAR: f64 = 1e-9;
 

@@ -15,10 +15,10 @@
 //! | TOMBOLA_ECONOMIES_MODE | static, masks, sleepers, changes, lottery or users only |
 //! | TOMBOLA_ECONOMIES_TABLES | how many failing economies are printed in full |
 
+#[path = "../../../core/tests/environment/mod.rs"]
 mod environment;
 mod machine;
 mod mix;
-mod waterfill;
 
 use environment::from_environment;
 use mix::{Mix, Mode, Outcome, SPAN_NS};

@@ -2,7 +2,7 @@
 
 mod machine;
 
-use machine::{MS, Machine, hog};
+use machine::{MS, Machine};
 use tombola_core::Rules;
 
 /// The sum over classes of (seen - due)^2 / due.
@@ -17,11 +17,7 @@ fn chi_square(seen: &[u64], due: &[f64]) -> f64 {
 fn winners(tickets: &[u32], rounds: usize, seed: u64) -> Vec<usize> {
     let mut machine = Machine::new(Rules::lottery(MS), 1, seed);
     let user = machine.user(1000);
-    let leaves: Vec<u32> = tickets
-        .iter()
-        .map(|&t| machine.ready(user, t, hog()))
-        .collect();
-    machine.go();
+    let leaves = machine.start_hogs(user, tickets);
     let mut before: Vec<u64> = leaves.iter().map(|&l| machine.used_ns(l)).collect();
     let mut winners = Vec::new();
     while winners.len() < rounds {

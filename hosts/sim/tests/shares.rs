@@ -38,11 +38,7 @@ fn worst_lag(cpus: usize, tickets: &[u32], steps: u64, seed: u64) -> (f64, f64) 
         seed,
     );
     let user = machine.user(1000);
-    let leaves: Vec<u32> = tickets
-        .iter()
-        .map(|&t| machine.ready(user, t, hog()))
-        .collect();
-    machine.go();
+    let leaves = machine.start_hogs(user, tickets);
     let weight: u64 = tickets.iter().map(|&t| u64::from(t)).sum();
     let (mut behind, mut ahead) = (0.0_f64, 0.0_f64);
     for _ in 0..steps {
@@ -323,11 +319,7 @@ fn a_client_that_starts_or_exits_costs_the_others_a_quantum_at_most() {
         let mut machine = Machine::new(Rules::stride(quantum), 1, seed);
         let user = machine.user(1000);
         let tickets: Vec<u32> = (0..10).map(|_| random_tickets(&mut random)).collect();
-        let stay: Vec<u32> = tickets
-            .iter()
-            .map(|&t| machine.ready(user, t, hog()))
-            .collect();
-        machine.go();
+        let stay = machine.start_hogs(user, &tickets);
         let staying: u32 = tickets.iter().sum();
         let (mut entitled, mut changes) = (0.0, 0.0);
         for _ in 0..20 {

@@ -7,9 +7,9 @@
 //! `TOMBOLA_ECONOMIES` says how many there are for each number of CPUs and policy, `TOMBOLA_ECONOMIES_FROM` the seed of the
 //! first; `make robust` plays ten.
 
+use crate::entitlement::{Client, all_cpus, rates};
 use crate::environment::from_environment;
 use crate::random::Random;
-use crate::waterfill::{Client, all_cpus, rates};
 use serde_json::Value;
 use statrs::distribution::{Binomial, DiscreteCDF, Poisson};
 use std::fmt::Write as _;

@@ -5,6 +5,8 @@ mod attacks;
 mod bench;
 mod common;
 mod economies;
+#[path = "../../../hosts/sim/src/entitlement.rs"]
+mod entitlement;
 #[path = "../../../core/tests/environment/mod.rs"]
 mod environment;
 mod experiments;
@@ -15,5 +17,3 @@ mod random;
 mod robust;
 mod status;
 mod vm;
-#[path = "../../../hosts/sim/tests/waterfill/mod.rs"]
-mod waterfill;

@@ -14,7 +14,6 @@
 use crate::machine::{Machine, NO_END, TaskId};
 use crate::program::MS;
 use crate::scheduler::Scheduler;
-use std::collections::BTreeMap;
 
 /// The clock tick on x86, ns.
 const TICK_NS: u64 = 10 * MS;
@@ -57,8 +56,7 @@ pub struct Linux24 {
     /// All tasks that live.
     all: Vec<TaskId>,
     /// The ticks of each user (`FairSched`).
-    users: BTreeMap<u32, i32>,
-    made: u32,
+    users: Vec<i32>,
     /// New epochs so far.
     pub epochs: u64,
 }
@@ -72,8 +70,7 @@ impl Linux24 {
             accounts: Vec::new(),
             queue: Vec::new(),
             all: Vec::new(),
-            users: BTreeMap::new(),
-            made: 0,
+            users: Vec::new(),
             epochs: 0,
         }
     }
@@ -121,13 +118,13 @@ impl Linux24 {
             }
             return;
         }
-        for ticks in self.users.values_mut() {
+        for ticks in &mut self.users {
             *ticks = *ticks / 2 + USER_TICKS;
         }
         let (mut changed, mut unchanged) = (Vec::new(), Vec::new());
         for &task in &self.all {
             let t = machine.task(task);
-            let ticks = self.users.entry(t.group).or_insert(USER_TICKS);
+            let ticks = &mut self.users[t.group as usize];
             let old = self.accounts[task].counter;
             let new = (old >> 1) + ticks_of(t.nice);
             if *ticks > 0 && new != old {
@@ -174,9 +171,8 @@ impl Scheduler for Linux24 {
 
     /// Tickets mean nothing here.
     fn user(&mut self, _base_tickets: u32) -> u32 {
-        self.made += 1;
-        self.users.insert(self.made, USER_TICKS);
-        self.made
+        self.users.push(USER_TICKS);
+        self.users.len() as u32 - 1
     }
 
     fn made(&mut self, machine: &mut Machine, task: TaskId, forker: Option<TaskId>) {
@@ -241,10 +237,8 @@ impl Scheduler for Linux24 {
     }
 
     fn mask_changed(&mut self, machine: &mut Machine, task: TaskId) {
-        match machine.cpu_of(task) {
-            Some(cpu) if !machine.may_run(task, cpu) => machine.reschedule(cpu),
-            None if self.accounts[task].is_runnable => self.reschedule_idle(machine, task),
-            _ => {}
+        if self.accounts[task].is_runnable {
+            self.reschedule_idle(machine, task);
         }
     }
 

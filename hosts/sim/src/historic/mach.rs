@@ -43,7 +43,6 @@ pub struct Mach {
     accounts: Vec<Account>,
     lists: Vec<VecDeque<TaskId>>,
     waiting: usize,
-    users: u32,
     load: u64,
     /// The second in which the load was computed last.
     load_stamp: u64,
@@ -57,7 +56,6 @@ impl Default for Mach {
             accounts: Vec::new(),
             lists: vec![VecDeque::new(); LEVELS],
             waiting: 0,
-            users: 0,
             load: LOAD_ONE,
             load_stamp: 0,
             left: Vec::new(),
@@ -129,12 +127,6 @@ impl Scheduler for Mach {
         Some(TICK_NS)
     }
 
-    /// Tickets mean nothing here.
-    fn user(&mut self, _base_tickets: u32) -> u32 {
-        self.users += 1;
-        self.users
-    }
-
     fn made(&mut self, machine: &mut Machine, _task: TaskId, _forker: Option<TaskId>) {
         self.left.resize(machine.cpus(), 0);
         self.accounts.push(Account {
@@ -201,16 +193,6 @@ impl Scheduler for Mach {
                 list.remove(place);
                 self.waiting -= 1;
             }
-        }
-    }
-
-    fn exited(&mut self, _machine: &mut Machine, _task: TaskId) {}
-
-    fn mask_changed(&mut self, machine: &mut Machine, task: TaskId) {
-        if let Some(cpu) = machine.cpu_of(task)
-            && !machine.may_run(task, cpu)
-        {
-            machine.reschedule(cpu);
         }
     }
 

@@ -77,7 +77,6 @@ pub struct Plan9 {
     accounts: Vec<Account>,
     queues: Vec<Queue>,
     cpus: Vec<Cpu>,
-    users: u32,
     /// MQS: processes pushed.
     pub pushes: u64,
 }
@@ -101,7 +100,6 @@ impl Plan9 {
             accounts: Vec::new(),
             queues: Vec::new(),
             cpus: Vec::new(),
-            users: 0,
             pushes: 0,
         }
     }
@@ -280,12 +278,6 @@ impl Scheduler for Plan9 {
         Some(TICK_NS)
     }
 
-    /// Tickets mean nothing here.
-    fn user(&mut self, _base_tickets: u32) -> u32 {
-        self.users += 1;
-        self.users
-    }
-
     fn made(&mut self, machine: &mut Machine, _task: TaskId, _forker: Option<TaskId>) {
         self.set_up(machine);
         let updated = (machine.now / TICK_NS) as i64 * 2;
@@ -343,16 +335,6 @@ impl Scheduler for Plan9 {
     fn slept(&mut self, machine: &mut Machine, task: TaskId, _cpu: usize) {
         self.update(machine, task, machine.cpu_of(task).is_some());
         self.remove(task);
-    }
-
-    fn exited(&mut self, _machine: &mut Machine, _task: TaskId) {}
-
-    fn mask_changed(&mut self, machine: &mut Machine, task: TaskId) {
-        if let Some(cpu) = machine.cpu_of(task)
-            && !machine.may_run(task, cpu)
-        {
-            machine.reschedule(cpu);
-        }
     }
 
     fn tick(&mut self, machine: &mut Machine, cpu: usize) {

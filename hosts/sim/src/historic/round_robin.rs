@@ -7,7 +7,6 @@ use std::collections::VecDeque;
 /// Round robin.
 pub struct RoundRobin {
     quantum_ns: u64,
-    users: u32,
     waiting: VecDeque<TaskId>,
 }
 
@@ -17,19 +16,12 @@ impl RoundRobin {
     pub fn new(quantum_ns: u64) -> Self {
         Self {
             quantum_ns,
-            users: 0,
             waiting: VecDeque::new(),
         }
     }
 }
 
 impl Scheduler for RoundRobin {
-    /// Tickets mean nothing here.
-    fn user(&mut self, _base_tickets: u32) -> u32 {
-        self.users += 1;
-        self.users
-    }
-
     fn made(&mut self, _machine: &mut Machine, _task: TaskId, _forker: Option<TaskId>) {}
 
     fn wake(&mut self, machine: &mut Machine, task: TaskId, _waker: Option<usize>) {
@@ -55,21 +47,15 @@ impl Scheduler for RoundRobin {
         self.wake(machine, task, None);
     }
 
-    fn slept(&mut self, _machine: &mut Machine, task: TaskId, _cpu: usize) {
-        self.waiting.retain(|&other| other != task);
+    fn slept(&mut self, machine: &mut Machine, task: TaskId, _cpu: usize) {
+        if machine.cpu_of(task).is_none() {
+            self.waiting.retain(|&other| other != task);
+        }
     }
 
-    fn exited(&mut self, _machine: &mut Machine, _task: TaskId) {}
-
     fn mask_changed(&mut self, machine: &mut Machine, task: TaskId) {
-        match machine.cpu_of(task) {
-            Some(cpu) if !machine.may_run(task, cpu) => machine.reschedule(cpu),
-            None => {
-                if let Some(idle) = machine.idle_cpu(task) {
-                    machine.reschedule(idle);
-                }
-            }
-            Some(_) => {}
+        if let Some(idle) = machine.idle_cpu(task) {
+            machine.reschedule(idle);
         }
     }
 }

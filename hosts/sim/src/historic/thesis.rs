@@ -75,22 +75,27 @@ impl Thesis {
         u64::from(self.random)
     }
 
+    /// Of each user, the tickets of its runnable tasks.
+    fn runnable_tickets(&self, machine: &Machine) -> Vec<u64> {
+        let mut tickets = vec![0; self.users.len()];
+        for task in self.queue.iter().map(|&task| machine.task(task)) {
+            tickets[task.group as usize] += u64::from(task.tickets);
+        }
+        tickets
+    }
+
     /// A task's value in base tickets, without its compensation.
-    fn value(&self, machine: &Machine, task: TaskId) -> u64 {
-        let t = machine.task(task);
-        let of_user = self.queue.iter().map(|&other| machine.task(other));
-        let runnable: u64 = of_user
-            .filter(|other| other.group == t.group)
-            .map(|other| u64::from(other.tickets))
-            .sum();
-        let tickets = u64::from(t.tickets);
-        (self.users[t.group as usize] * tickets / runnable.max(tickets)).max(1)
+    fn value(&self, machine: &Machine, task: TaskId, runnable: &[u64]) -> u64 {
+        let (t, tickets) = (machine.task(task), u64::from(machine.task(task).tickets));
+        let user = t.group as usize;
+        (self.users[user] * tickets / runnable[user].max(tickets)).max(1)
     }
 
     /// What has run is compensated for what it left of its win.
     fn compensate(&mut self, machine: &Machine, task: TaskId) {
         let used = QUANTUM_TICKS - self.accounts[task].counter.min(QUANTUM_TICKS);
-        let mut more = compensation(self.value(machine, task), used);
+        let value = self.value(machine, task, &self.runnable_tickets(machine));
+        let mut more = compensation(value, used);
         if self.enhanced {
             more += enhancement(used);
         }
@@ -106,6 +111,10 @@ impl Scheduler for Thesis {
     fn user(&mut self, base_tickets: u32) -> u32 {
         self.users.push(u64::from(base_tickets));
         self.users.len() as u32 - 1
+    }
+
+    fn set_group_tickets(&mut self, group: u32, tickets: u32) {
+        self.users[group as usize] = u64::from(tickets);
     }
 
     fn made(&mut self, machine: &mut Machine, _task: TaskId, _forker: Option<TaskId>) {
@@ -130,7 +139,10 @@ impl Scheduler for Thesis {
             self.compensate(machine, held);
         }
         machine.set_slice_end(cpu, NO_END);
-        let worth = |task: &TaskId| self.value(machine, *task) + self.accounts[*task].compensation;
+        let runnable = self.runnable_tickets(machine);
+        let worth = |&task: &TaskId| {
+            self.value(machine, task, &runnable) + self.accounts[task].compensation
+        };
         let worths: Vec<u64> = self.queue.iter().map(worth).collect();
         let total: u64 = worths.iter().sum();
         if total == 0 {
@@ -159,10 +171,6 @@ impl Scheduler for Thesis {
         self.compensate(machine, task);
         self.queue.retain(|&other| other != task);
     }
-
-    fn exited(&mut self, _machine: &mut Machine, _task: TaskId) {}
-
-    fn mask_changed(&mut self, _machine: &mut Machine, _task: TaskId) {}
 
     fn tick(&mut self, machine: &mut Machine, cpu: usize) {
         let Some(task) = machine.running(cpu) else {

@@ -67,6 +67,14 @@ impl Machine {
         leaf
     }
 
+    /// Hogs with these tickets wait, and every idle CPU picks one. Returns their leaves.
+    pub fn start_hogs(&mut self, currency: u32, tickets: &[u32]) -> Vec<u32> {
+        let hogs = tickets.iter().map(|&t| self.ready(currency, t, hog()));
+        let leaves = hogs.collect();
+        self.go();
+        leaves
+    }
+
     /// Every idle CPU picks a task.
     pub fn go(&mut self) {
         for cpu in 0..self.0.machine.cpus() {

@@ -4,11 +4,11 @@
 //! change) all clients run at the oracle's rates.
 
 use crate::machine::{ANYWHERE, Act, MS, Machine, Program, SECOND, hog};
-use crate::waterfill::{self, Client, all_cpus};
 use std::collections::HashMap;
 use std::rc::Rc;
 use tombola_core::{BEST_EFFORT, Kind, Rules};
 use tombola_sim::Random;
+use tombola_sim::entitlement::{Client, all_cpus, rates};
 
 /// How long an economy runs.
 pub const SPAN_NS: u64 = 20 * SECOND;
@@ -403,7 +403,7 @@ impl<'a> Fluid<'a> {
         for (work, &awake) in self.work.iter().zip(&awake) {
             self.clients[work.0].demand *= f64::from(u8::from(awake));
         }
-        let rates = Rc::new(waterfill::rates(&self.clients, self.mix.cpus));
+        let rates = Rc::new(rates(&self.clients, self.mix.cpus));
         self.rates.insert(awake, rates.clone());
         rates
     }

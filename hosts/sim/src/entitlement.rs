@@ -1,4 +1,4 @@
-//! What every client of an economy is due: hierarchical, weighted max-min fair rates.
+//! The CPU time that every client of an economy is entitled to: hierarchical, weighted max-min fair rates.
 //!
 //! A leaf uses at most its demand, which is at most one CPU, on CPUs of its mask. From the root down, the rates of a
 //! currency's children, each divided by the child's tickets, are lexicographically max-min fair among all allocations that
@@ -15,9 +15,6 @@
 //! which some client cannot be raised further is found by Newton's method on minimum cuts, each of which is a set of clients
 //! and the CPUs they share. A cut that binds is a linear constraint on the level, so the method ends at it exactly.
 
-// Each test file uses a part of it.
-#![allow(dead_code)]
-
 use std::collections::BTreeMap;
 
 /// What rounding may do to a rate.
@@ -28,14 +25,19 @@ const NOTHING: f64 = 1e-12;
 /// A leaf if no other client names it as its parent. The first client is the root; parents precede their children.
 #[derive(Clone, Debug)]
 pub struct Client {
+    /// The currency that it is a client of.
     pub parent: Option<usize>,
+    /// At least 1.
     pub tickets: u32,
-    /// Of a leaf: the CPUs it may use, and how many it wants, 0 to 1.
+    /// Of a leaf: the CPUs it may use; bit = CPU. On a machine of more than 64 CPUs all bits are set.
     pub mask: u64,
+    /// Of a leaf: how many CPUs it wants, 0 to 1.
     pub demand: f64,
 }
 
 impl Client {
+    /// A client that has clients of its own.
+    #[must_use]
     pub fn currency(parent: Option<usize>, tickets: u32) -> Self {
         Self {
             parent,
@@ -46,6 +48,7 @@ impl Client {
     }
 
     /// A leaf that is always runnable.
+    #[must_use]
     pub fn leaf(parent: usize, tickets: u32, mask: u64) -> Self {
         Self {
             parent: Some(parent),
@@ -56,14 +59,22 @@ impl Client {
     }
 }
 
+/// The mask of all CPUs of a machine.
+#[must_use]
 pub fn all_cpus(cpus: usize) -> u64 {
-    u64::MAX >> (64 - cpus)
+    u64::MAX >> (64 - cpus.min(64))
 }
 
 /// The rate of every client, in CPUs.
+///
+/// # Panics
+///
+/// If a client precedes its parent, or a mask binds on a machine of more than 64 CPUs.
+#[must_use]
 pub fn rates(clients: &[Client], cpus: usize) -> Vec<f64> {
     let tree = Tree::new(clients, cpus);
     if tree.masks_bind() {
+        assert!(cpus <= 64, "a mask has 64 CPUs, and the machine {cpus}");
         tree.filled_by_cuts()
     } else {
         tree.filled_by_currency()
