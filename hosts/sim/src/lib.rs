@@ -22,6 +22,7 @@
 pub mod entitlement;
 pub mod historic;
 mod machine;
+pub mod plan;
 mod program;
 mod random;
 mod scheduler;
