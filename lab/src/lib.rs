@@ -9,7 +9,6 @@ pub mod experiment;
 pub mod experiments;
 mod explain;
 pub mod plan;
-pub mod plot;
 pub mod result;
 pub mod statistics;
 pub mod vm;

@@ -4,7 +4,6 @@
 mod phase;
 mod picture;
 
-use crate::plot;
 use crate::result::{self, Row};
 use anyhow::{Context, Result};
 use clap::Args;
@@ -12,6 +11,7 @@ use phase::{Phase, Sample, USERS, measure};
 use picture::draw;
 use std::fs;
 use std::path::PathBuf;
+use tombola_plot as plot;
 
 /// Three users with 3:2:1 tickets on a real kernel, in a virtual machine
 #[derive(Args)]

@@ -1,9 +1,9 @@
 //! What each user received over time, beside what the tickets give.
 
 use super::phase::{Phase, Sample, USERS};
-use crate::plot::{Area, COLOURS};
 use anyhow::{Context, Result, anyhow};
-use plotters::prelude::*;
+use tombola_plot::plotters::prelude::*;
+use tombola_plot::{Area, COLOURS};
 
 /// Consecutive samples of one policy form one course, whose time begins at 0.
 fn courses(phases: &[Phase]) -> Vec<(String, Vec<Phase>)> {

@@ -8,12 +8,11 @@ use crate::bench::boot::own_programs;
 use crate::bench::cost::{self, Contestant, Cost, Costs, Crowd};
 use crate::bench::scheduler::{FLASH, SCHEDULERS};
 use crate::experiment::{Bench, Experiment};
-use crate::plot::{self, Curve, Panel};
 use crate::result::Row;
 use crate::vm::Kernel;
 use anyhow::{Context, Result};
-use plotters::prelude::SeriesLabelPosition;
 use std::fmt::Write as _;
+use tombola_plot::{self as plot, Curve, Panel, SeriesLabelPosition};
 
 pub const COST: Experiment = Experiment {
     name: "cost",

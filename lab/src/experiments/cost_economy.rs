@@ -5,12 +5,11 @@ use crate::bench::boot::own_programs;
 use crate::bench::cost::{self, Contestant, Costs, Crowd};
 use crate::bench::scheduler::{LOTTERY, STRIDE};
 use crate::experiment::{Bench, Experiment};
-use crate::plot::{self, Curve, Panel};
 use crate::result::Row;
 use crate::vm::Kernel;
 use anyhow::Result;
-use plotters::prelude::SeriesLabelPosition;
 use std::fmt::Write as _;
+use tombola_plot::{self as plot, Curve, Panel, SeriesLabelPosition};
 
 pub const COST_ECONOMY: Experiment = Experiment {
     name: "cost-economy",

@@ -9,11 +9,11 @@ use crate::bench::cases::CASES;
 use crate::bench::scheduler::{EEVDF, EEVDF_TICK, FLASH, STRIDE, Scheduler};
 use crate::bench::shares::{self, INTERVAL_S, Measured, Point, WINDOWS};
 use crate::experiment::{Bench, Experiment};
-use crate::plot::{self, Area, COLOURS};
 use crate::result::Row;
 use anyhow::{Result, anyhow};
-use plotters::prelude::*;
 use std::fmt::Write as _;
+use tombola_plot::plotters::prelude::*;
+use tombola_plot::{self as plot, Area, COLOURS};
 
 pub const ERROR_BY_WINDOW: Experiment = Experiment {
     name: "error-by-window",

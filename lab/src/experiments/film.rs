@@ -10,11 +10,10 @@ use super::reservation::{best_effort, reserving};
 use super::rows::{compared_row, lottery_row, stride_row};
 use crate::experiment::{Bench, Experiment};
 use crate::plan::{Change, Client, Course, Plan, Scheduler, When, Work};
-use crate::plot::{self, Curve, Panel};
 use crate::result::Row;
 use crate::statistics::{QUANTUM_S, standard_errors};
 use anyhow::{Context, Result};
-use plotters::prelude::SeriesLabelPosition;
+use tombola_plot::{self as plot, Curve, Panel, SeriesLabelPosition};
 
 /// 2^0 ns an instruction.
 const FAST: Option<u32> = Some(0);

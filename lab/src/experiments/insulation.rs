@@ -4,11 +4,10 @@
 use super::rows::{TIGHT, compared_row, lottery_row, stride_row, within_row};
 use crate::experiment::{Bench, Experiment, series};
 use crate::plan::{Client, Course, Currency, Group, Plan, Scheduler};
-use crate::plot::{self, Curve, Panel};
 use crate::result::Row;
 use crate::statistics::{ratio_errors, standard_errors};
 use anyhow::Result;
-use plotters::prelude::SeriesLabelPosition;
+use tombola_plot::{self as plot, Curve, Panel, SeriesLabelPosition};
 
 pub const INSULATION_USER: Experiment = Experiment {
     name: "insulation-user",

@@ -6,10 +6,9 @@
 use super::rows::{compared_row, share_row, within_row};
 use crate::experiment::{Bench, Experiment};
 use crate::plan::{Client, Course, Currency, Group, Plan, Scheduler};
-use crate::plot::{self, Curve, Panel};
 use crate::result::Row;
 use anyhow::Result;
-use plotters::prelude::SeriesLabelPosition;
+use tombola_plot::{self as plot, Curve, Panel, SeriesLabelPosition};
 
 pub const MONTE_CARLO: Experiment = Experiment {
     name: "monte-carlo",

@@ -3,10 +3,9 @@
 use super::rows::compared_row;
 use crate::experiment::{Bench, Experiment};
 use crate::plan::{Client, Course, Plan, Scheduler, Work};
-use crate::plot::{self, Curve, Panel};
 use crate::result::Row;
 use anyhow::{Context, Result};
-use plotters::prelude::SeriesLabelPosition;
+use tombola_plot::{self as plot, Curve, Panel, SeriesLabelPosition};
 
 pub const OVERHEAD_LOOP: Experiment = Experiment {
     name: "overhead-loop",

@@ -7,11 +7,11 @@ use crate::bench::boot::own_programs;
 use crate::bench::programs::{self, Clock, Figure, Host, Measured, Program};
 use crate::bench::scheduler::{EEVDF, FLASH, LOTTERY, STRIDE, Scheduler};
 use crate::experiment::{Bench, Experiment};
-use crate::plot::{self, Ratios};
 use crate::result::Row;
 use crate::vm::Kernel;
 use anyhow::{Context, Result};
 use std::fmt::Write as _;
+use tombola_plot::{self as plot, Ratios};
 
 pub const PROGRAMS: Experiment = Experiment {
     name: "programs",

@@ -3,11 +3,10 @@
 use super::rows::{chance_row, compared_row, lottery_row, stride_row};
 use crate::experiment::{Bench, Experiment, series};
 use crate::plan::{Client, Course, Group, Plan, Scheduler};
-use crate::plot::{self, Curve, Panel};
 use crate::result::Row;
 use crate::statistics::{QUANTUM_S, standard_errors};
 use anyhow::Result;
-use plotters::prelude::SeriesLabelPosition;
+use tombola_plot::{self as plot, Curve, Panel, SeriesLabelPosition};
 
 pub const RATE: Experiment = Experiment {
     name: "rate",

@@ -3,11 +3,10 @@
 use super::rows::{compared_row, lottery_row, stride_row};
 use crate::experiment::{Bench, Experiment, Played};
 use crate::plan::{Change, Client, Course, Plan, Scheduler, When, Work};
-use crate::plot::{self, Curve, Panel};
 use crate::result::Row;
 use crate::statistics::{QUANTUM_S, standard_errors};
 use anyhow::Result;
-use plotters::prelude::SeriesLabelPosition;
+use tombola_plot::{self as plot, Curve, Panel, SeriesLabelPosition};
 
 const SOURCE: &str = "Lottery scheduling in Linux, 2012";
 

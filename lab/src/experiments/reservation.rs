@@ -6,11 +6,10 @@
 use super::rows::{TIGHT, chance_row, compared_row, lottery_row, received, share_row, within_row};
 use crate::experiment::{Bench, Experiment, Played};
 use crate::plan::{Client, Course, Deadline, Group, Plan, Request, Scheduler};
-use crate::plot::{self, Curve, Panel};
 use crate::result::Row;
 use crate::statistics::{ratio_errors, standard_errors};
 use anyhow::{Context, Result};
-use plotters::prelude::SeriesLabelPosition;
+use tombola_plot::{self as plot, Curve, Panel, SeriesLabelPosition};
 
 const SOURCE: &str = "Syncopation, 2000";
 pub const BEST_EFFORT_PERCENT: u32 = 25;

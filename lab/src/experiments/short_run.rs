@@ -3,12 +3,11 @@
 use super::rows::{lottery_row, stride_row};
 use crate::experiment::{Bench, Experiment, series};
 use crate::plan::{Client, Course, Draw, Plan, Scheduler};
-use crate::plot::{self, Curve, Panel};
 use crate::result::Row;
 use crate::statistics::{QUANTUM_S, standard_errors};
 use anyhow::Result;
-use plotters::prelude::SeriesLabelPosition;
 use std::fmt::Write as _;
+use tombola_plot::{self as plot, Curve, Panel, SeriesLabelPosition};
 
 pub const SHORT_RUN: Experiment = Experiment {
     name: "short-run",

@@ -13,17 +13,18 @@ const COLUMNS_MAX: usize = 130;
 /// Longest function, in lines: it fits on a screen, and its part of the verifier's log can be read.
 const FUNCTION_LINES_MAX: usize = 70;
 
-/// Of the project's own packages, those that each may link. The lab uses commands and their JSON, the applications the library
-/// that any program may use.
-const MAY_DEPEND_ON: [(&str, &[&str]); 8] = [
+/// Of the project's own packages, those that each may link. Of Tombola the lab uses commands and their JSON, the applications the
+/// library that any program may use.
+const MAY_DEPEND_ON: [(&str, &[&str]); 9] = [
     ("tombola-core", &[]),
     ("tombola-kernel", &["tombola-core"]),
     ("tombola-pool", &["tombola-core"]),
     ("tombola-sim", &["tombola-core"]),
+    ("tombola-plot", &[]),
     ("tombola-cli", &["tombola-kernel"]),
     ("tombola-apps", &["tombola-kernel"]),
     ("tombola-unhash", &["tombola-pool"]),
-    ("tombola-lab", &[]),
+    ("tombola-lab", &["tombola-plot"]),
 ];
 
 fn root() -> PathBuf {

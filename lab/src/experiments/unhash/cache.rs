@@ -5,10 +5,9 @@ use super::program::plainly;
 use super::rows::{at_most, plotted, row, score_row};
 use super::setting::{PLAIN, PUBLISHED_SEQUENTIAL, SOURCE, THEIR_THREADS};
 use crate::experiment::{Bench, Experiment};
-use crate::plot::{Curve, Panel};
 use crate::result::Row;
 use anyhow::Result;
-use plotters::prelude::SeriesLabelPosition;
+use tombola_plot::{Curve, Panel, SeriesLabelPosition};
 
 pub const CACHE: Experiment = Experiment {
     name: "cache",

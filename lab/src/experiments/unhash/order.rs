@@ -5,10 +5,9 @@ use super::program::{Simulated, cores, live, our_rates, said};
 use super::rows::{at_most, less_than_all, plotted, row, score_row};
 use super::setting::{PLAIN, SOURCE, THEIR_THREADS};
 use crate::experiment::{Bench, Experiment};
-use crate::plot::{Curve, Panel};
 use crate::result::Row;
 use anyhow::{Context, Result};
-use plotters::prelude::SeriesLabelPosition;
+use tombola_plot::{Curve, Panel, SeriesLabelPosition};
 
 pub const ORDER: Experiment = Experiment {
     name: "order",

@@ -5,10 +5,9 @@ use super::program::cores;
 use super::rows::{plotted, points, score_row};
 use super::setting::{PLAIN, SOURCE, THEIR_THREADS};
 use crate::experiment::{Bench, Experiment};
-use crate::plot::{Curve, Panel};
 use crate::result::Row;
 use anyhow::Result;
-use plotters::prelude::SeriesLabelPosition;
+use tombola_plot::{Curve, Panel, SeriesLabelPosition};
 
 pub const PROCESSES: Experiment = Experiment {
     name: "processes",

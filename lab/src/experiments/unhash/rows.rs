@@ -1,9 +1,9 @@
 //! Scores, in rows and pictures.
 
 use crate::experiment::Bench;
-use crate::plot::{self, Panel};
 use crate::result::Row;
 use anyhow::Result;
+use tombola_plot::{self as plot, Panel};
 
 /// The score of some runs, in million and in the published machine's time.
 pub(super) struct Score {

@@ -5,10 +5,9 @@ use super::program::{cores, plainly};
 use super::rows::{plotted, points, row, score_row};
 use super::setting::{PLAIN, PUBLISHED_SEQUENTIAL, SOURCE, THEIR_CORES};
 use crate::experiment::{Bench, Experiment};
-use crate::plot::{Curve, Panel};
 use crate::result::Row;
 use anyhow::Result;
-use plotters::prelude::SeriesLabelPosition;
+use tombola_plot::{Curve, Panel, SeriesLabelPosition};
 
 pub const THREADS: Experiment = Experiment {
     name: "threads",

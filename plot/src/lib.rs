@@ -1,7 +1,8 @@
-//! Pictures of results, as SVG and, made from it, PNG.
+//! Plots of results, as SVG and, made from it, PNG.
 
 use anyhow::{Context, Result, anyhow};
 use plotters::coord::Shift;
+use plotters::element::DashedPathElement;
 use plotters::prelude::*;
 use plotters::style::text_anchor::{HPos, Pos, VPos};
 use resvg::{tiny_skia, usvg};
@@ -9,7 +10,14 @@ use std::fmt::Write as _;
 use std::fs;
 use std::path::Path;
 
+pub use plotters;
+pub use plotters::prelude::SeriesLabelPosition;
+
+/// Width and height of a plot, in pixels.
 pub const SIZE: (u32, u32) = (960, 600);
+
+/// The font of texts, if it is installed.
+const FONT: &str = "DejaVu Sans";
 
 /// Colours that stay apart for colour-blind readers (Okabe and Ito).
 pub const COLOURS: [RGBColor; 7] = [
@@ -22,9 +30,14 @@ pub const COLOURS: [RGBColor; 7] = [
     RGBColor(90, 90, 90),
 ];
 
+/// A part of a plot.
 pub type Area<'a> = DrawingArea<SVGBackend<'a>, Shift>;
 
 /// Draws with `draw` and writes NAME.svg and NAME.png into `dir`.
+///
+/// # Errors
+///
+/// If `draw` fails, a file cannot be written, or no font is installed.
 pub fn write(dir: &Path, name: &str, draw: impl FnOnce(&Area) -> Result<()>) -> Result<()> {
     let mut svg = String::new();
     {
@@ -33,21 +46,32 @@ pub fn write(dir: &Path, name: &str, draw: impl FnOnce(&Area) -> Result<()>) -> 
         draw(&area)?;
         area.present().map_err(|error| anyhow!("{error}"))?;
     }
-    let path = dir.join(name).with_extension("svg");
-    fs::write(&path, &svg).with_context(|| format!("cannot write {}", path.display()))?;
-    let path = dir.join(name).with_extension("png");
-    fs::write(&path, png(&svg)?).with_context(|| format!("cannot write {}", path.display()))
+    for (ending, bytes) in [("svg", svg.as_bytes()), ("png", &png(&svg)?)] {
+        let path = dir.join(format!("{name}.{ending}"));
+        fs::write(&path, bytes).with_context(|| format!("cannot write {}", path.display()))?;
+    }
+    Ok(())
 }
 
 fn png(svg: &str) -> Result<Vec<u8>> {
     let mut options = usvg::Options::default();
-    options.fontdb_mut().load_system_fonts();
-    // The generic names must stand for the same font everywhere; deps.sh installs this one.
-    options.fontdb_mut().set_sans_serif_family("DejaVu Sans");
+    let fonts = options.fontdb_mut();
+    fonts.load_system_fonts();
+    let family =
+        sans_serif(fonts).with_context(|| format!("no font is installed, as {FONT} is"))?;
+    fonts.set_sans_serif_family(family);
     let tree = usvg::Tree::from_str(svg, &options).context("the plot is not valid SVG")?;
     let mut pixels = tiny_skia::Pixmap::new(SIZE.0, SIZE.1).context("the plot has no size")?;
     resvg::render(&tree, tiny_skia::Transform::default(), &mut pixels.as_mut());
     pixels.encode_png().context("cannot encode the plot as PNG")
+}
+
+/// The generic name should stand for the same font everywhere.
+fn sans_serif(fonts: &usvg::fontdb::Database) -> Option<String> {
+    let families = || fonts.faces().flat_map(|face| &face.families);
+    let preferred = families().find(|(name, _)| name == FONT);
+    let (name, _) = preferred.or_else(|| families().next())?;
+    Some(name.clone())
 }
 
 /// A curve in a panel.
@@ -66,6 +90,7 @@ enum Style {
 }
 
 impl Curve {
+    /// Points joined by a line of a colour of its own.
     pub fn line(name: &str, points: Vec<(f64, f64)>) -> Self {
         Self {
             name: name.to_owned(),
@@ -74,6 +99,7 @@ impl Curve {
         }
     }
 
+    /// Points as dots of a colour of their own.
     pub fn dots(name: &str, points: Vec<(f64, f64)>) -> Self {
         Self {
             name: name.to_owned(),
@@ -82,6 +108,7 @@ impl Curve {
         }
     }
 
+    /// What is due, as a dashed black line; without a name it is not in the legend.
     pub fn due(name: &str, points: Vec<(f64, f64)>) -> Self {
         Self {
             name: name.to_owned(),
@@ -240,6 +267,13 @@ pub fn panels(area: &Area, panels: &[Panel]) -> Result<()> {
     Ok(())
 }
 
+/// As short as it may be.
+fn number(value: &f64) -> String {
+    let digits = format!("{:.6}", value + 0.0);
+    let short = digits.trim_end_matches('0').trim_end_matches('.');
+    short.to_owned()
+}
+
 type DrawResult = std::result::Result<(), Box<dyn std::error::Error>>;
 
 fn draw_panel(area: &Area, panel: &Panel) -> DrawResult {
@@ -261,6 +295,8 @@ fn draw_panel(area: &Area, panel: &Panel) -> DrawResult {
         .light_line_style(TRANSPARENT)
         .x_desc(&panel.x)
         .y_desc(&panel.y)
+        .x_label_formatter(&number)
+        .y_label_formatter(&number)
         .label_style(("sans-serif", 12))
         .draw()?;
     let mut colours = COLOURS.iter().cycle();
@@ -282,15 +318,20 @@ fn draw_panel(area: &Area, panel: &Panel) -> DrawResult {
             Style::Due => chart.draw_series(DashedLineSeries::new(points, 4, 5, style))?,
         };
         if !curve.name.is_empty() {
-            let sample = move |(x, y)| PathElement::new([(x, y), (x + 18, y)], style);
-            drawn.label(&curve.name).legend(sample);
+            // Dashed if the curve is.
+            let gap = if curve.style == Style::Due { 5 } else { 0 };
+            drawn
+                .label(&curve.name)
+                .legend(move |(x, y)| DashedPathElement::new([(x, y), (x + 18, y)], 4, gap, style));
         }
     }
-    chart
-        .configure_series_labels()
-        .position(panel.legend.clone())
-        .background_style(WHITE.mix(0.8))
-        .label_font(("sans-serif", 12))
-        .draw()?;
+    if panel.curves.iter().any(|curve| !curve.name.is_empty()) {
+        chart
+            .configure_series_labels()
+            .position(panel.legend.clone())
+            .background_style(WHITE.mix(0.8))
+            .label_font(("sans-serif", 12))
+            .draw()?;
+    }
     Ok(())
 }
