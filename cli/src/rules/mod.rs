@@ -5,7 +5,6 @@
 //! first error.
 
 mod accounts;
-mod faults;
 mod file;
 mod model;
 mod parse;
@@ -14,8 +13,8 @@ mod reserve;
 mod users_groups;
 mod values;
 
+pub use crate::faults::Faults;
 pub use accounts::{Accounts, System};
-pub use faults::Faults;
 pub use file::{DEFAULT_FILE, RulesFile, explain, read, read_or_defaults};
 pub use model::{Reserve, Rules, What};
 pub use parse::{Explained, parse};

@@ -1,14 +1,17 @@
 //! Parses a whole file: the lines at its top, and its sections.
 
 use super::accounts::Accounts;
-use super::faults::{Fault, Faults};
 use super::model::{FLOOR, ROOT, Rules};
 use super::reader::Reader;
 use super::reserve::reserve;
 use super::users_groups::{self, Group, User};
 use super::values::{Key, TOP, Value};
 use super::values::{default_tickets, entries, name, percent, section, unknown_key};
-use toml::de::{DeTable, Error};
+use crate::faults::{Fault, Faults};
+use toml::de::DeTable;
+
+/// The command that shows a file with all parts, for messages.
+pub(super) const EXAMPLE_COMMAND: &str = "tombola config check --help";
 
 /// Rules, and the names that they were made from.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -20,8 +23,13 @@ pub struct Explained {
 
 /// `file`: the name of the text in messages.
 pub fn parse(file: &str, text: &str, accounts: &dyn Accounts) -> Result<Explained, Faults> {
-    let table = DeTable::parse(text)
-        .map_err(|error| Faults::new(file, text, vec![not_toml(text, &error)]))?;
+    let table = DeTable::parse(text).map_err(|error| {
+        Faults::new(
+            file,
+            text,
+            vec![Fault::not_toml(text, &error, EXAMPLE_COMMAND)],
+        )
+    })?;
     let mut reader = Reader {
         text,
         accounts,
@@ -69,28 +77,5 @@ impl Reader<'_> {
 
     fn table<'t, 'i>(&mut self, table: &'t DeTable<'i>, name: &str) -> Option<&'t DeTable<'i>> {
         self.keep(section(name, table.get(name)?))
-    }
-}
-
-const DUPLICATE: &str = "duplicate key";
-
-fn not_toml(text: &str, error: &Error) -> Fault {
-    let span = error.span().unwrap_or(text.len()..text.len());
-    match text
-        .get(span.clone())
-        .filter(|_| error.message() == DUPLICATE)
-    {
-        Some(key) => Fault::at(
-            span,
-            format!("{key} is written a second time"),
-            "a section contains each name at most once",
-            "keep one of them",
-        ),
-        None => Fault::at(
-            span,
-            format!("this is not TOML: {}", error.message()),
-            "a line is NAME = VALUE, a [section] or a # comment; text is in quotes",
-            "correct the line; tombola config check --help shows an example",
-        ),
     }
 }

@@ -1,7 +1,7 @@
 //! The state that the parsers of all sections share.
 
 use super::accounts::Accounts;
-use super::faults::Fault;
+use crate::faults::Fault;
 
 pub(super) struct Reader<'a> {
     pub text: &'a str,

@@ -1,10 +1,10 @@
 //! The sections [[reserve]].
 
-use super::faults::{Fault, Place};
 use super::model::{Reserve, What};
 use super::reader::Reader;
 use super::values::{Key, Value, entries, missing, name, percent, string, unknown_key, wrong_type};
 use crate::amounts::SHARE;
+use crate::faults::{Fault, Place};
 use std::ops::Range;
 use tombola_kernel::percent::Percent;
 use toml::de::DeTable;

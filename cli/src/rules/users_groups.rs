@@ -1,9 +1,9 @@
 //! The sections [users] and [groups].
 
-use super::faults::{Fault, Place};
 use super::reader::Reader;
 use super::values::{Key, base_tickets, entries, misplaced, name};
 use crate::amounts::FROZEN;
+use crate::faults::{Fault, Place};
 use crate::names::ROOT;
 use std::collections::{BTreeMap, BTreeSet};
 use toml::de::{DeTable, DeValue};

@@ -1,7 +1,7 @@
 //! Parsers for single values.
 
-use super::faults::Fault;
 use crate::amounts::{BASE_TICKETS, FROZEN};
+use crate::faults::Fault;
 use std::borrow::Cow;
 use std::ops::{Range, RangeInclusive};
 use tombola_kernel::percent::{NoPercent, Percent};

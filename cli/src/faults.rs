@@ -1,4 +1,4 @@
-//! The errors in a rules file, with their positions.
+//! The errors in a file that a user has written, with their positions.
 
 use std::fmt::{self, Display};
 use std::ops::Range;
@@ -13,13 +13,15 @@ pub struct Faults {
 }
 
 #[derive(Debug)]
-pub(super) struct Fault {
+pub struct Fault {
     /// A range of bytes of the text. None: the fault concerns the whole file.
     span: Option<Range<usize>>,
     fact: String,
     cause: String,
     next: String,
 }
+
+const DUPLICATE: &str = "duplicate key";
 
 impl Fault {
     pub fn at(
@@ -47,6 +49,44 @@ impl Fault {
         }
     }
 
+    /// The same fault, at a place.
+    pub fn placed(self, span: Range<usize>) -> Self {
+        Fault {
+            span: Some(span),
+            ..self
+        }
+    }
+
+    /// The same fault, of a part that has no place but a name.
+    pub fn about(self, part: &str) -> Self {
+        Fault {
+            fact: format!("{part}: {}", self.fact),
+            ..self
+        }
+    }
+
+    /// The text is not TOML. `example`: the command that shows it.
+    pub fn not_toml(text: &str, error: &toml::de::Error, example: &str) -> Self {
+        let span = error.span().unwrap_or(text.len()..text.len());
+        match text
+            .get(span.clone())
+            .filter(|_| error.message() == DUPLICATE)
+        {
+            Some(key) => Fault::at(
+                span,
+                format!("{key} is written a second time"),
+                "a section contains each name at most once",
+                "keep one of them",
+            ),
+            None => Fault::at(
+                span,
+                format!("this is not TOML: {}", error.message()),
+                "a line is NAME = VALUE, a [section] or a # comment; text is in quotes",
+                format!("correct the line; {example} shows an example"),
+            ),
+        }
+    }
+
     fn start(&self) -> usize {
         self.span.as_ref().map_or(0, |span| span.start)
     }
@@ -67,7 +107,7 @@ impl Fault {
 
 impl Faults {
     /// `text`: the text that the faults' spans refer to.
-    pub(super) fn new(file: &str, text: &str, mut faults: Vec<Fault>) -> Self {
+    pub fn new(file: &str, text: &str, mut faults: Vec<Fault>) -> Self {
         faults.sort_by_key(Fault::start);
         Faults {
             file: file.into(),
@@ -77,7 +117,7 @@ impl Faults {
         }
     }
 
-    pub(super) fn absent(self) -> Self {
+    pub fn absent(self) -> Self {
         Faults {
             absent: true,
             ..self
@@ -121,7 +161,7 @@ impl Display for Faults {
 impl std::error::Error for Faults {}
 
 /// The position of a span, printed as its first line with carets below.
-pub(super) struct Place<'a> {
+pub struct Place<'a> {
     pub line: usize,
     /// In characters, from 1.
     column: usize,
