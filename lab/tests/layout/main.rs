@@ -21,7 +21,10 @@ const MAY_DEPEND_ON: [(&str, &[&str]); 9] = [
     ("tombola-pool", &["tombola-core"]),
     ("tombola-sim", &["tombola-core"]),
     ("tombola-plot", &[]),
-    ("tombola-cli", &["tombola-kernel"]),
+    (
+        "tombola-cli",
+        &["tombola-kernel", "tombola-sim", "tombola-plot"],
+    ),
     ("tombola-apps", &["tombola-kernel"]),
     ("tombola-unhash", &["tombola-pool"]),
     ("tombola-lab", &["tombola-plot"]),

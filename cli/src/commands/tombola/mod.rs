@@ -6,6 +6,7 @@ mod daemon;
 mod published;
 mod reserve;
 mod run;
+mod simulate;
 
 use crate::arguments::EXIT_STATUS;
 use crate::{duration, ejection, report, run, status, trace, tree};
@@ -72,6 +73,7 @@ enum Command {
     /// Check the rules in /etc/tombola.toml
     #[command(subcommand)]
     Config(Config),
+    Simulate(simulate::Simulate),
     /// Run experiments and the virtual machine (the program tombola-lab)
     #[command(disable_help_flag = true)]
     Lab {
@@ -203,7 +205,7 @@ const GROUPS: [(&str, &[&str]); 4] = [
         "Currencies and reservations",
         &["currency", "run", "reserve", "release"],
     ),
-    ("More", &["lab", "help"]),
+    ("More", &["simulate", "lab", "help"]),
 ];
 
 // Clap has headings for options only.
@@ -245,6 +247,7 @@ pub fn main() -> ExitCode {
         // Not `run`: a process that SIGPIPE kills leaves the trace switched on.
         Command::Trace(args) => report("tombola", || print_trace(&args)),
         Command::Config(Config::Check(args)) => run("tombola", || config::check(&args)),
+        Command::Simulate(args) => run("tombola", || simulate::simulate(&args)),
         Command::Lab { arguments } => lab(&arguments),
     }
 }
@@ -395,15 +398,20 @@ mod tests {
     }
 
     #[test]
-    fn the_help_of_trace_explains_its_columns() {
+    fn the_help_of_tables_explains_their_columns() {
         let mut command = grouped(Args::command());
-        let help = command
-            .find_subcommand_mut("trace")
-            .unwrap()
-            .render_long_help()
-            .to_string();
-        for column in ["TIME", "RAN", "TICKETS", "OF", "VALUE", "COMP", "END"] {
-            assert!(help.contains(column), "{column}: {help}");
+        for (name, columns) in [
+            ("trace", "TIME RAN TICKETS OF VALUE COMP END"),
+            (
+                "simulate",
+                "COUNT TICKETS ENTITLED RECEIVED WORST WAKE-UPS P99 MAX SWITCHES MIGRATIONS",
+            ),
+        ] {
+            let of_name = command.find_subcommand_mut(name).unwrap();
+            let help = of_name.render_long_help().to_string();
+            for column in columns.split(' ') {
+                assert!(help.contains(column), "{column}: {help}");
+            }
         }
     }
 

@@ -1,0 +1,106 @@
+//! The structure of a plan's file.
+
+use serde::Deserialize;
+use std::collections::BTreeMap;
+use toml::Spanned;
+
+/// A time with its unit.
+pub(super) type Time = Spanned<String>;
+/// A name that is defined elsewhere in the file.
+pub(super) type Name = Spanned<String>;
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+pub(super) struct File {
+    pub duration: Time,
+    pub scheduler: Option<Name>,
+    pub quantum: Option<Time>,
+    pub seed: Option<u64>,
+    #[serde(default)]
+    pub machine: Machine,
+    pub users: BTreeMap<String, Spanned<i64>>,
+    #[serde(default)]
+    pub currencies: Vec<Currency>,
+    #[serde(default)]
+    pub programs: Vec<Program>,
+    pub tasks: Vec<Task>,
+    #[serde(default)]
+    pub changes: Vec<Change>,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+pub(super) struct Machine {
+    pub cpus: Option<Spanned<i64>>,
+    pub cpus_per_cache: Option<Spanned<i64>>,
+    pub cpus_per_node: Option<Spanned<i64>>,
+    pub switch_cost: Option<Time>,
+    pub migration_cost: Option<Time>,
+    pub cache_cost: Option<Time>,
+    pub node_cost: Option<Time>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+pub(super) struct Currency {
+    pub name: Name,
+    pub user: Name,
+    pub r#in: Option<Name>,
+    pub tickets: Option<Spanned<i64>>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+pub(super) struct Task {
+    pub name: Name,
+    pub user: Name,
+    pub currency: Option<Name>,
+    pub tickets: Option<Spanned<i64>>,
+    pub count: Option<Spanned<i64>>,
+    pub nice: Option<Spanned<i64>>,
+    pub cpus: Option<Spanned<Vec<i64>>>,
+    pub start: Option<Time>,
+    pub end: Option<Time>,
+    pub program: Option<Name>,
+    pub steps: Option<Spanned<Vec<Step>>>,
+    pub times: Option<Spanned<i64>>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+pub(super) struct Program {
+    pub name: Name,
+    pub steps: Spanned<Vec<Step>>,
+    pub times: Option<Spanned<i64>>,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub(super) enum Step {
+    Run(Time),
+    Sleep(Time),
+    Timer(Time),
+    Lock(String),
+    Unlock(String),
+    Fork(Name),
+    Yield,
+    Await,
+    Repeat(Repeat),
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Repeat {
+    pub times: Spanned<i64>,
+    pub steps: Spanned<Vec<Step>>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+pub(super) struct Change {
+    pub at: Time,
+    pub user: Option<Name>,
+    pub currency: Option<Name>,
+    pub task: Option<Name>,
+    pub tickets: Spanned<i64>,
+}

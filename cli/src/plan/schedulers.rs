@@ -1,0 +1,82 @@
+//! The schedulers of the simulated machine, by name; and what a command line sets instead of the plan.
+
+use clap::ValueEnum;
+use std::time::Duration;
+use tombola_sim::Rules;
+use tombola_sim::historic::Sharing;
+use tombola_sim::plan::{Kind, Plan};
+
+/// The names of the schedulers.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+pub enum Scheduler {
+    /// Tombola with stride scheduling
+    #[default]
+    Stride,
+    /// Tombola with lottery scheduling
+    Lottery,
+    /// Linux 2.4: by nice values
+    #[value(name = "linux-2.4")]
+    Linux24,
+    /// Linux 2.4 with FairSched: all users are equal
+    Fairsched,
+    /// The lottery of Zepp's thesis; for one CPU
+    Thesis,
+    /// The same with more tickets for tasks that mostly sleep
+    ThesisEnhanced,
+    /// Mach's timesharing
+    Mach,
+    /// Plan 9, with one queue
+    Plan9,
+    /// Plan 9 with a queue for each CPU (MQS)
+    Mqs,
+    /// Equal slices in turn
+    RoundRobin,
+}
+
+impl Scheduler {
+    pub(super) fn kind(self, quantum: Duration) -> Kind {
+        let quantum_ns = nanos(quantum);
+        match self {
+            Self::Stride => Kind::Tombola(Rules::stride(quantum_ns)),
+            Self::Lottery => Kind::Tombola(Rules::lottery(quantum_ns)),
+            Self::Linux24 => Kind::Linux24(Sharing::Tasks),
+            Self::Fairsched => Kind::Linux24(Sharing::Users),
+            Self::Thesis => Kind::Thesis { enhanced: false },
+            Self::ThesisEnhanced => Kind::Thesis { enhanced: true },
+            Self::Mach => Kind::Mach,
+            Self::Plan9 => Kind::Plan9,
+            Self::Mqs => Kind::Mqs,
+            Self::RoundRobin => Kind::RoundRobin(quantum_ns),
+        }
+    }
+
+    pub(super) fn is_for_one_cpu(self) -> bool {
+        matches!(self, Self::Thesis | Self::ThesisEnhanced)
+    }
+
+    /// As it is written in a plan.
+    #[must_use]
+    pub fn name(self) -> String {
+        let value = self.to_possible_value().expect("no name is hidden");
+        value.get_name().to_owned()
+    }
+}
+
+/// A plan that was read.
+#[derive(Clone, Debug)]
+pub struct Loaded {
+    pub scheduler: Scheduler,
+    pub plan: Plan,
+}
+
+/// What is set for one run, whatever the plan says.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Settings {
+    pub cpus: Option<usize>,
+    pub scheduler: Option<Scheduler>,
+    pub seed: Option<u64>,
+}
+
+pub(super) fn nanos(time: Duration) -> u64 {
+    u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)
+}
