@@ -193,10 +193,10 @@ TB_INLINE u64 tb_settled(const struct tb_client *c)
 }
 
 /*
- * Can a client use its tickets? Let d = served - pass, settled. Service to others increases d, the client's own decreases it. If d
- * grows although the client never has to wait, it has more tickets than it can use. Growth while it waits says nothing. So while
- * it runs, level is the smallest d, and d - level is what it could not use; while it waits, level is that difference, and d is
- * ignored. Both changes are the same subtraction: level = d - level.
+ * Can a client use its tickets? Let d = served - pass, settled. Service to others increases d, the client's own decreases it. If
+ * d grows although the client never has to wait, it has more tickets than it can use. Growth while it waits says nothing. So
+ * while it runs, level is the smallest d, and d - level is what it could not use; while it waits, level is that difference, and
+ * d is ignored. Both changes are the same subtraction: level = d - level.
  */
 TB_INLINE void tb_level_switch(const struct tb_client *p, struct tb_client *c)
 {
