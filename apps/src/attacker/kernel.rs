@@ -148,8 +148,8 @@ pub struct LongSections {
     threads: usize,
 }
 
-/// A process has many locks of a file. Another one asks in many threads whether a lock beyond all of them is free: the kernel looks
-/// at each, and cannot be preempted meanwhile.
+/// A process has many locks of a file. Another one asks in many threads whether a lock beyond all of them is free: the kernel
+/// looks at each, and cannot be preempted meanwhile.
 pub fn long_sections(args: &LongSections) -> Never {
     let path = std::env::temp_dir().join(format!("locked-by-{}", process::id()));
     let file = File::options()

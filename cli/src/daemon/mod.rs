@@ -3,7 +3,8 @@
 //!
 //! The scheduler runs without this work; only the start and `tombola reload` wait for it. The daemon looks at the tree when the
 //! kernel reports new users or changed base tickets. While the rules reserve for programs or units, it looks each second, for the
-//! kernel does not report their processes. Looks that use much CPU time come less often: they use at most a two-hundredth of a CPU.
+//! kernel does not report their processes. Looks that use much CPU time come less often: they use at most a two-hundredth of a
+//! CPU.
 
 mod base;
 mod pace;

@@ -507,8 +507,8 @@ TB_FN u32 tb_withdraw(struct tb_queue *q, u32 i)
 }
 
 /*
- * By how much the distance to `served` has grown while the client had all that it can use (tb_level_switch). Lowers the level to a
- * smaller distance.
+ * By how much the distance to `served` has grown while the client had all that it can use (tb_level_switch). Lowers the level to
+ * a smaller distance.
  */
 TB_INLINE u64 tb_grown(const struct tb_client *p, struct tb_client *c, u64 pass)
 {

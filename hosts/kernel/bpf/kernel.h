@@ -331,9 +331,9 @@ static __always_inline bool outside_hardirq(void)
 
 /*
  * The thread is runnable and being switched out. Was it interrupted in user mode, not in a system call? Then it holds no lock of
- * the kernel's. A page fault looks like an interrupt; it rarely lasts. So does what the kernel does before an interrupted thread goes
- * on (task work: a delayed close, for example). A worker of the kernel's (io_uring) is never in user mode, a thread that exits or
- * dumps core no longer: their registers are those of another moment.
+ * the kernel's. A page fault looks like an interrupt; it rarely lasts. So does what the kernel does before an interrupted thread
+ * goes on (task work: a delayed close, for example). A worker of the kernel's (io_uring) is never in user mode, a thread that
+ * exits or dumps core no longer: their registers are those of another moment.
  */
 static __always_inline bool in_user_mode(struct task_struct *p)
 {

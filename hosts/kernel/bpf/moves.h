@@ -6,8 +6,8 @@
  *   tickets             0 move a client to the frozen root, any others move it home (step_fund, step_move BY_TICKETS)
  *   moved               into another currency, a reservation, or out of a currency that is retired
  *
- * A limit that an administrator has set (client_state.limit) binds the owner. The owner cannot give the client more tickets, cannot
- * move it, and cannot move anything out of a limited currency. The check and the change are made under one lock.
+ * A limit that an administrator has set (client_state.limit) binds the owner. The owner cannot give the client more tickets,
+ * cannot move it, and cannot move anything out of a limited currency. The check and the change are made under one lock.
  *
  * A currency or process with a reservation is a client of that reservation; a frozen one is a client of the frozen root.
  * client_state.home says where it comes from.
@@ -212,8 +212,8 @@ __noinline u32 step_structure(u32 client)
 }
 
 /*
- * May a client move to the currency `to` now? 1: yes. 0: it is away, and `to` is from now on its home. Otherwise a negative error,
- * and nothing has changed.
+ * May a client move to the currency `to` now? 1: yes. 0: it is away, and `to` is from now on its home. Otherwise a negative
+ * error, and nothing has changed.
  */
 static __always_inline int admit(struct tb_queue *q, u32 client, u32 to, u64 how)
 {
@@ -261,7 +261,8 @@ __noinline int step_move(u64 number, u64 to, u64 how)
 		rq->into = place_of(&rq->economy, client, to);
 		/* It was its process's only thread when it was looked up, and is one of several now; or it has another owner. */
 		may = -EAGAIN;
-		if (tb_at(&rq->economy, tb_at(&rq->economy, client)->parent)->kind != TB_KIND_PROCESS && !has_other_owner(client, how))
+		if (tb_at(&rq->economy, tb_at(&rq->economy, client)->parent)->kind != TB_KIND_PROCESS &&
+		    !has_other_owner(client, how))
 			may = admit(&rq->economy, client, rq->into, how);
 	}
 	from = tb_at(&rq->economy, client)->parent;

@@ -39,10 +39,10 @@
 #define OVERDUE_PAUSE 100
 #define URGENT_PAUSE 30
 /*
- * The same once the overdue leaf has waited for 4 x tombola_config.patience_ns. From 5 x patience_ns on, the pauses, and all slices
- * that are not out of turn, are SLICE_MIN_NS. The kernel's watchdog waits for 6 x patience_ns. In both cases the leaf is preempted as
- * soon as it is switched to: that is all the watchdog asks for. Where a thread loses the CPU it can lose it again at once, but if it
- * went on, a system call that cannot be preempted might last for tens of milliseconds.
+ * The same once the overdue leaf has waited for 4 x tombola_config.patience_ns. From 5 x patience_ns on, the pauses, and all
+ * slices that are not out of turn, are SLICE_MIN_NS. The kernel's watchdog waits for 6 x patience_ns. In both cases the leaf is
+ * preempted as soon as it is switched to: that is all the watchdog asks for. Where a thread loses the CPU it can lose it again at
+ * once, but if it went on, a system call that cannot be preempted might last for tens of milliseconds.
  */
 #define LATE_PAUSE 5
 /* Threads frozen in system calls that get such slices: in all, of one user, and for how much CPU time of a thread. */
@@ -120,7 +120,8 @@ struct client_state {
 	u32 made;    /* of a user: its currencies */
 	u32 structure_version; /* of a user: changes when a currency of it is made, moved, closed, opened again or retired */
 	u32 nr_urgent; /* of a user: entries of run_queue.urgent_leaves */
-	u32 child;   /* of a process: client of the first thread of the process that it forked last; charge_heir clears it atomically, */
+	/* Of a process: the first thread of the process that it forked last. charge_heir clears this client atomically. */
+	u32 child;
 	u32 child_tid; /* that thread's tid, */
 	u64 forked_ns; /* and its own young_ns then, with the run that was not charged yet */
 	u64 interrupted_ns; /* of a leaf: its exec_ns when last interrupted in user mode; equal: it has not run since */
