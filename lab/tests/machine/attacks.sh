@@ -527,6 +527,8 @@ restart() {
 allow_many_threads() {
     sysctl -qw kernel.threads-max=200000 kernel.pid_max=200000 vm.max_map_count=200000
     prlimit --pid $$ --nproc=100000
+    # khugepaged would have half a percent of the CPU for their stacks.
+    echo never >/sys/kernel/mm/transparent_hugepage/enabled
 }
 
 # As many threads of one user as possible, more than there are slots: other users' processes still start, and get their shares.
