@@ -114,12 +114,19 @@ pub struct Run {
     pub woke: u64,
 }
 
-/// `struct tb_queue`.
+/// `struct tb_pool`.
 #[repr(C)]
-pub(crate) struct Queue {
+pub(crate) struct Pool {
     pub free: u32,
     pub used: u32,
     pub fresh: u32,
+    pub client: [Client; CLIENTS as usize],
+}
+
+/// `struct tb_queue`.
+#[repr(C)]
+pub(crate) struct Queue {
+    pub base: u32,
     pub oldest: u32,
     pub newest: u32,
     pub waiting: u32,
@@ -136,24 +143,37 @@ pub(crate) struct Queue {
     pub clamped: u64,
     pub charge_also: u32,
     pub bill: Bill,
-    pub client: [Client; CLIENTS as usize],
+    pub pool: *mut Pool,
 }
 
-impl Queue {
+impl Pool {
     /// 38 megabytes of zeroes, which never pass over the stack.
     pub(crate) fn boxed() -> Box<Self> {
         let layout = Layout::new::<Self>();
-        // SAFETY: the layout is not empty; all-zero bytes are a valid Queue, which holds integers only; the box frees
+        // SAFETY: the layout is not empty; all-zero bytes are a valid Pool, which holds integers only; the box frees
         // with the same layout and allocator.
         unsafe {
-            let queue = alloc_zeroed(layout).cast::<Self>();
-            if queue.is_null() {
+            let pool = alloc_zeroed(layout).cast::<Self>();
+            if pool.is_null() {
                 handle_alloc_error(layout);
             }
-            Box::from_raw(queue)
+            Box::from_raw(pool)
         }
     }
 }
+
+impl Queue {
+    /// All zeroes.
+    pub(crate) fn empty() -> Self {
+        // SAFETY: all-zero bytes are a valid Queue, which holds integers and a pointer.
+        unsafe { std::mem::zeroed() }
+    }
+}
+
+// SAFETY: the pointer is set before each call of C, which alone follows it (Economy::on).
+unsafe impl Send for Queue {}
+// SAFETY: the same; a shared Queue is never given to C.
+unsafe impl Sync for Queue {}
 
 /// Declares C's functions and a safe function of the same name for each.
 macro_rules! c_functions {
@@ -197,6 +217,19 @@ c_functions! {
     "tombola_fork" fork(q: &mut Queue, child: u32, forker: u32, run: &Run) -> u32;
     "tombola_charge_heir" charge_heir(q: &mut Queue, r: &Rules, i: u32, heir: u32, forked_ns: u64) -> u32;
     "tombola_frozen" frozen(q: &mut Queue, i: u32) -> u32;
+    "tombola_share" share(tickets: u64, here: u64, all: u64) -> u64;
+    "tombola_capped" capped(tickets: u64, cpus: u64, level: u64) -> u64;
+    "tombola_level" level(active: u64, threads: u64, tickets: u64, above: u64, former: u64) -> u64;
+    "tombola_is_fast" is_fast(own: u64, other: u64, mean_load: u64, bound_ns: u64) -> u32;
+    "tombola_is_far" is_far(own: u64, other: u64, mean_load: u64, bound_ns: u64) -> u32;
+    "tombola_may_move" may_move(gap: u64, v: u64, is_far: u32) -> u32;
+    "tombola_fits_better" fits_better(gap: u64, v: u64, best: u64) -> u32;
+    "tombola_merged" merged(pass: u64, tickets: u64, from: u64, more: u64) -> u64;
+    "tombola_neighbour" neighbour(i: u32, n: u32, k: u32) -> u32;
+    "tombola_set_share" set_share(q: &mut Queue, r: &Rules, i: u32, tickets: u32, pass: u64) -> u32;
+    "tombola_take" take(q: &mut Queue, r: &Rules, leaf: u32) -> u32;
+    "tombola_put" put(q: &mut Queue, i: u32, parent: u32) -> u32;
+    "tombola_catch_clock" catch_clock(q: &mut Queue, part: u32, vnow: u64);
     "tombola_start_at" start_at(q: &mut Queue, currency: u32, vnow: u64);
     #[cfg(test)]
     "tombola_limit" limit(which: u32) -> u64;
@@ -233,14 +266,16 @@ mod tests {
         }
         let client = layout!(Client: pass key mask parent tickets low_pass low_mask child up height state kind epoch
             vnow sum served older weight behind root active level precharged_ns used_ns young_ns);
-        let queue = layout!(Queue: free used fresh oldest newest waiting behind bound_leaves passed_mask passed_over passed
+        let pool = layout!(Pool: free used fresh client);
+        let queue = layout!(Queue: base oldest newest waiting behind bound_leaves passed_mask passed_over passed
             after_all picked epoch
-            bound contested clamped charge_also bill client);
+            bound contested clamped charge_also bill pool);
         let rules = layout!(Rules: quantum_ns lag_ns credit_ns behind_ns protect_ns lottery);
         let bill = layout!(Bill: used_ns precharge_ns next_ns seed);
         let run = layout!(Run: ran_ns precharge_ns woke);
         let all = client
             .iter()
+            .chain(&pool)
             .chain(&queue)
             .chain(&rules)
             .chain(&bill)

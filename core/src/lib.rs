@@ -24,6 +24,7 @@
 #[allow(unsafe_code)]
 mod ffi;
 pub mod limits;
+pub mod queues;
 
 pub use ffi::{ACTIVE, BEHIND, Bill, Client, QUEUED, Rules, Run};
 use limits::{CLIENTS, DEPTH, MACHINE_TICKETS, TICKETS_LIMIT, TICKETS_MIN};
@@ -150,9 +151,14 @@ pub struct Counters {
     pub clamped: u64,
 }
 
-/// One run queue with its rules. 38 MB of address space, of which only clients that were used take memory.
+/// One or several run queues with their rules. 38 MB of address space, of which only clients that were used take memory.
+///
+/// With several queues, each client belongs to one of them, and every call is about clients of the current queue
+/// ([`Economy::on`]).
 pub struct Economy {
-    queue: Box<ffi::Queue>,
+    pool: Box<ffi::Pool>,
+    queues: Vec<ffi::Queue>,
+    current: usize,
     rules: Rules,
 }
 
@@ -160,6 +166,12 @@ impl Economy {
     /// A queue with base, the frozen root, and best effort, which holds the whole machine. Panics if `lag_ns` is not below 2^29.
     #[must_use]
     pub fn new(rules: Rules) -> Self {
+        Self::with_queues(rules, 1)
+    }
+
+    /// So many such queues, at least 1.
+    #[must_use]
+    pub fn with_queues(rules: Rules, queues: usize) -> Self {
         assert!(
             rules.lag_ns < 1 << 29,
             "lag_ns is {}, must be below 2^29 ({})",
@@ -171,9 +183,36 @@ impl Economy {
             "lottery is {}, must be 0 or 1",
             rules.lottery
         );
-        let mut queue = ffi::Queue::boxed();
-        ffi::queue_init(&mut queue, MACHINE_TICKETS);
-        Self { queue, rules }
+        let mut economy = Self {
+            pool: ffi::Pool::boxed(),
+            queues: (0..queues).map(|_| ffi::Queue::empty()).collect(),
+            current: 0,
+            rules,
+        };
+        for queue in 0..queues {
+            ffi::queue_init(economy.on(queue).c().0, MACHINE_TICKETS);
+        }
+        economy.current = 0;
+        economy
+    }
+
+    /// The next calls are about this queue, 0 at first.
+    pub fn on(&mut self, queue: usize) -> &mut Self {
+        self.current = queue;
+        self
+    }
+
+    /// The roots of the current queue: base, best effort and the frozen root.
+    #[must_use]
+    pub fn roots(&self) -> [u32; 3] {
+        let base = self.queues[self.current].base;
+        [base, base + (BEST_EFFORT - BASE), base + (FROZEN - BASE)]
+    }
+
+    fn c(&mut self) -> (&mut ffi::Queue, &Rules) {
+        let queue = &mut self.queues[self.current];
+        queue.pool = &raw mut *self.pool;
+        (queue, &self.rules)
     }
 
     /// Its rules.
@@ -195,7 +234,7 @@ impl Economy {
             "client {i} is not between 1 and {}",
             CLIENTS - 1
         );
-        let client = &self.queue.client[i as usize];
+        let client = &self.pool.client[i as usize];
         assert!(client.kind != 0, "client {i} is not in use");
         client
     }
@@ -203,21 +242,21 @@ impl Economy {
     /// Is there such a client?
     #[must_use]
     pub fn exists(&self, i: u32) -> bool {
-        (1..CLIENTS).contains(&i) && self.queue.client[i as usize].kind != 0
+        (1..CLIENTS).contains(&i) && self.pool.client[i as usize].kind != 0
     }
 
     /// Client 0, "none", of which no operation may write any field but `up`.
     #[must_use]
     pub fn none(&self) -> &Client {
-        &self.queue.client[0]
+        &self.pool.client[0]
     }
 
     /// The queue's counters.
     #[must_use]
     pub fn counters(&self) -> Counters {
-        let q = &self.queue;
+        let q = &self.queues[self.current];
         Counters {
-            used: q.used,
+            used: self.pool.used,
             waiting: q.waiting,
             behind: q.behind,
             bound_leaves: q.bound_leaves,
@@ -230,10 +269,10 @@ impl Economy {
 
     /// A new, idle client at its currency's vnow. `None` if all are in use.
     pub fn new_client(&mut self, kind: Kind, parent: u32, tickets: u32) -> Option<u32> {
-        check_tickets(tickets);
+        self.check_tickets(tickets);
         self.check_currency(parent);
         self.check_depth(parent);
-        some(ffi::new(&mut self.queue, kind as u32, parent, tickets))
+        some(ffi::new(self.c().0, kind as u32, parent, tickets))
     }
 
     /// Frees an idle client without children.
@@ -243,13 +282,14 @@ impl Economy {
             self.client(i).state == 0,
             "client {i} is freed while active or waiting"
         );
-        ffi::free(&mut self.queue, i);
+        ffi::free(self.c().0, i);
     }
 
     /// A leaf that may run on the CPUs of `mask` becomes runnable.
     pub fn join(&mut self, leaf: u32, mask: u64) {
         self.check_leaf(leaf);
-        ffi::join(&mut self.queue, &self.rules, leaf, mask, 0);
+        let (queue, rules) = self.c();
+        ffi::join(queue, rules, leaf, mask, 0);
     }
 
     /// The same for a leaf that another, running leaf has woken. In the currency where the two meet it gets no credit, unless it
@@ -257,7 +297,8 @@ impl Economy {
     pub fn join_woken(&mut self, leaf: u32, mask: u64, waker: u32) {
         self.check_leaf(leaf);
         self.check_leaf(waker);
-        ffi::join(&mut self.queue, &self.rules, leaf, mask, waker);
+        let (queue, rules) = self.c();
+        ffi::join(queue, rules, leaf, mask, waker);
     }
 
     /// A settled leaf that does not wait goes to sleep.
@@ -267,7 +308,8 @@ impl Economy {
             self.client(leaf).state & QUEUED == 0,
             "leaf {leaf} leaves while it waits: withdraw it first"
         );
-        ffi::leave(&mut self.queue, &self.rules, leaf);
+        let (queue, rules) = self.c();
+        ffi::leave(queue, rules, leaf);
     }
 
     /// An active leaf waits, from `now` on, for a CPU of `mask`; or from before on, if it waits already.
@@ -279,29 +321,32 @@ impl Economy {
             "leaf {leaf} is to wait in state {state}: it must be active"
         );
         assert!(mask != 0, "leaf {leaf} would wait for no CPU");
-        ffi::wait(&mut self.queue, &self.rules, leaf, mask, now);
+        let (queue, rules) = self.c();
+        ffi::wait(queue, rules, leaf, mask, now);
     }
 
     /// A leaf stops waiting, if it waits.
     pub fn withdraw(&mut self, leaf: u32) {
         self.check_leaf(leaf);
-        ffi::withdraw(&mut self.queue, leaf);
+        ffi::withdraw(self.c().0, leaf);
     }
 
     /// Charges a leaf's run, and its next run in advance, to the leaf and to each of its currencies.
     pub fn charge(&mut self, leaf: u32, bill: &Bill) {
         self.check_leaf(leaf);
-        ffi::charge(&mut self.queue, &self.rules, leaf, bill);
+        let (queue, rules) = self.c();
+        ffi::charge(queue, rules, leaf, bill);
     }
 
     /// The waiting leaf that is next on a CPU of `mask`.
     pub fn pick(&mut self, mask: u64) -> Option<u32> {
-        some(ffi::pick(&mut self.queue, &self.rules, mask))
+        let (queue, rules) = self.c();
+        some(ffi::pick(queue, rules, mask))
     }
 
     /// The first of the four oldest waiting leaves that may run on `mask`, if it has waited for `patience_ns`.
     pub fn overdue(&mut self, now: u64, patience_ns: u64, mask: u64) -> Option<u32> {
-        some(ffi::overdue(&mut self.queue, now, patience_ns, mask))
+        some(ffi::overdue(self.c().0, now, patience_ns, mask))
     }
 
     /// Where two leaves meet: the leaves themselves, or currencies of theirs, that are clients of one currency. If only one leaf
@@ -309,7 +354,7 @@ impl Economy {
     pub fn meet(&mut self, a: u32, b: u32) -> (u32, u32) {
         self.check_leaf(a);
         self.check_leaf(b);
-        let both = ffi::meet(&mut self.queue, a, b);
+        let both = ffi::meet(self.c().0, a, b);
         ((both >> 32) as u32, both as u32)
     }
 
@@ -317,7 +362,8 @@ impl Economy {
     pub fn keeps(&mut self, held: u32, best: u32) -> bool {
         self.check_leaf(held);
         self.check_leaf(best);
-        ffi::keeps(&mut self.queue, &self.rules, held, best) != 0
+        let (queue, rules) = self.c();
+        ffi::keeps(queue, rules, held, best) != 0
     }
 
     /// For how many more ns `runner` may go on before `waking` is the better choice. 0: it preempts; [`limits::NEVER`]: not
@@ -325,20 +371,60 @@ impl Economy {
     pub fn crossing_ns(&mut self, waking: u32, runner: u32, run: &Run) -> u64 {
         self.check_leaf(waking);
         self.check_leaf(runner);
-        ffi::crossing_ns(&mut self.queue, &self.rules, waking, runner, run)
+        let (queue, rules) = self.c();
+        ffi::crossing_ns(queue, rules, waking, runner, run)
     }
 
     /// Sets a client's pass, which must be within 2^45 of its currency's vnow.
     pub fn set_pass(&mut self, i: u32, pass: u64) {
         self.check_below_base(i);
-        ffi::set_pass(&mut self.queue, &self.rules, i, pass);
+        let (queue, rules) = self.c();
+        ffi::set_pass(queue, rules, i, pass);
     }
 
     /// Sets a client's tickets, 1 to 2^14 - 1. Its lag in service stays.
     pub fn set_tickets(&mut self, i: u32, tickets: u32) {
-        check_tickets(tickets);
+        self.check_tickets(tickets);
         self.check_below_base(i);
-        ffi::set_tickets(&mut self.queue, &self.rules, i, tickets);
+        let (queue, rules) = self.c();
+        ffi::set_tickets(queue, rules, i, tickets);
+    }
+
+    /// Sets an active or inactive client's tickets and its pass at once; a pass within 2^45 of its currency's vnow. An inactive
+    /// client joins with all of its lag.
+    pub fn set_share(&mut self, i: u32, tickets: u32, pass: u64) {
+        self.check_below_base(i);
+        let (queue, rules) = self.c();
+        ffi::set_share(queue, rules, i, tickets, pass);
+    }
+
+    /// Takes a waiting leaf off the current queue. It is inactive then, and joins again with all of its lag.
+    pub fn take(&mut self, leaf: u32) {
+        self.check_leaf(leaf);
+        let (queue, rules) = self.c();
+        ffi::take(queue, rules, leaf);
+    }
+
+    /// An inactive client becomes one of `parent`, which may be on another queue. Its pass stays.
+    pub fn put(&mut self, i: u32, parent: u32) {
+        self.check_currency(parent);
+        assert!(
+            self.client(i).state == 0,
+            "client {i} changes its queue while active or waiting"
+        );
+        ffi::put(self.c().0, i, parent);
+    }
+
+    /// If a currency has no active client, its vnow is not before this.
+    pub fn catch_clock(&mut self, part: u32, vnow: u64) {
+        self.check_currency(part);
+        ffi::catch_clock(self.c().0, part, vnow);
+    }
+
+    /// The leaves that wait on the current queue, from the one that has waited longest on.
+    pub fn waiting(&self) -> impl Iterator<Item = u32> {
+        let oldest = some(self.queues[self.current].oldest);
+        std::iter::successors(oldest, |&i| some(self.client(i).served as u32))
     }
 
     /// Moves a client to another currency, with all that is in it; not into itself, and not deeper than the tree may be.
@@ -350,18 +436,19 @@ impl Economy {
             self.line(parent).all(|above| above != i),
             "client {i} would be inside itself"
         );
-        ffi::move_to(&mut self.queue, &self.rules, i, parent);
+        let (queue, rules) = self.c();
+        ffi::move_to(queue, rules, i, parent);
     }
 
     /// Is a leaf, or one of its currencies, a client of the frozen root?
     pub fn frozen(&mut self, i: u32) -> bool {
         self.check_leaf(i);
-        ffi::frozen(&mut self.queue, i) != 0
+        ffi::frozen(self.c().0, i) != 0
     }
 
     /// `i`, or the one of its currencies that is a client of `parent`.
     pub fn child_of(&mut self, parent: u32, i: u32) -> Option<u32> {
-        some(ffi::child_of(&mut self.queue, parent, i))
+        some(ffi::child_of(self.c().0, parent, i))
     }
 
     /// A new, idle leaf starts at the projected pass of the running leaf that forked it.
@@ -372,7 +459,7 @@ impl Economy {
             self.client(child).state == 0,
             "leaf {child} is a new child, but active"
         );
-        ffi::fork(&mut self.queue, child, forker, run);
+        ffi::fork(self.c().0, child, forker, run);
     }
 
     /// A client that is about to be freed leaves what it still owes to `heir`, if that is in the same currency: all of its
@@ -380,7 +467,8 @@ impl Economy {
     pub fn charge_heir(&mut self, i: u32, heir: u32, forked_ns: u64) {
         self.check_below_base(i);
         self.check_leaf(heir);
-        ffi::charge_heir(&mut self.queue, &self.rules, i, heir, forked_ns);
+        let (queue, rules) = self.c();
+        ffi::charge_heir(queue, rules, i, heir, forked_ns);
     }
 
     /// Sets vnow of a currency without active clients, for tests that begin close to a wrap-around. Idle clients keep their
@@ -391,12 +479,24 @@ impl Economy {
             self.client(currency).active == 0,
             "currency {currency} has active clients, so its vnow is their mean"
         );
-        ffi::start_at(&mut self.queue, currency, vnow);
+        ffi::start_at(self.c().0, currency, vnow);
     }
 
     /// A client and the currencies that it is in, up to the root.
     pub fn line(&self, i: u32) -> impl Iterator<Item = u32> {
         std::iter::successors(Some(i), |&i| some(self.client(i).parent))
+    }
+
+    /// With several queues, tickets are multiplied by [`queues::SCALE`].
+    fn check_tickets(&self, tickets: u32) {
+        let most = match self.queues.len() {
+            1 => TICKETS_LIMIT,
+            _ => TICKETS_LIMIT * queues::SCALE,
+        };
+        assert!(
+            (TICKETS_MIN..=most).contains(&tickets),
+            "{tickets} tickets asked for, must be between {TICKETS_MIN} and {most}"
+        );
     }
 
     fn check_depth(&self, parent: u32) {
@@ -428,13 +528,6 @@ impl Economy {
             "client {i} is a root, base or the frozen one"
         );
     }
-}
-
-fn check_tickets(tickets: u32) {
-    assert!(
-        (TICKETS_MIN..=TICKETS_LIMIT).contains(&tickets),
-        "{tickets} tickets asked for, must be between {TICKETS_MIN} and {TICKETS_LIMIT}"
-    );
 }
 
 fn some(i: u32) -> Option<u32> {

@@ -4,7 +4,7 @@
  * check (lib.rs); memory is safe without them, because every index is masked and every loop ends.
  */
 #include <stddef.h>
-#include <tombola/economy.h>
+#include <tombola/queues.h>
 
 #define EXPORT(name) tombola_##name
 
@@ -134,6 +134,71 @@ u32 EXPORT(charge_heir)(struct tb_queue *q, const struct tb_rules *r, u32 i, u32
 	return tb_charge_heir(q, r, i, heir, forked_ns);
 }
 
+u64 EXPORT(share)(u64 tickets, u64 here, u64 all)
+{
+	return tb_share(tickets, here, all);
+}
+
+u64 EXPORT(capped)(u64 tickets, u64 cpus, u64 level)
+{
+	return tb_capped(tickets, cpus, level);
+}
+
+u64 EXPORT(level)(u64 active, u64 threads, u64 tickets, u64 above, u64 former)
+{
+	return tb_level(active, threads, tickets, above, former);
+}
+
+u32 EXPORT(is_fast)(u64 own, u64 other, u64 mean_load, u64 bound_ns)
+{
+	return tb_is_fast(own, other, mean_load, bound_ns);
+}
+
+u32 EXPORT(is_far)(u64 own, u64 other, u64 mean_load, u64 bound_ns)
+{
+	return tb_is_far(own, other, mean_load, bound_ns);
+}
+
+u32 EXPORT(may_move)(u64 gap, u64 v, u32 is_far)
+{
+	return tb_may_move(gap, v, is_far);
+}
+
+u32 EXPORT(fits_better)(u64 gap, u64 v, u64 best)
+{
+	return tb_fits_better(gap, v, best);
+}
+
+u64 EXPORT(merged)(u64 pass, u64 tickets, u64 from, u64 more)
+{
+	return tb_merged(pass, tickets, from, more);
+}
+
+u32 EXPORT(neighbour)(u32 i, u32 n, u32 k)
+{
+	return tb_neighbour(i, n, k);
+}
+
+u32 EXPORT(set_share)(struct tb_queue *q, const struct tb_rules *r, u32 i, u32 tickets, u64 pass)
+{
+	return tb_set_share(q, r, i, tickets, pass);
+}
+
+u32 EXPORT(take)(struct tb_queue *q, const struct tb_rules *r, u32 leaf)
+{
+	return tb_take(q, r, leaf);
+}
+
+u32 EXPORT(put)(struct tb_queue *q, u32 i, u32 parent)
+{
+	return tb_put(q, i, parent);
+}
+
+void EXPORT(catch_clock)(struct tb_queue *q, u32 part, u64 vnow)
+{
+	tb_catch_clock(tb_at(q, part), vnow);
+}
+
 /* Not a rule: where a currency without active clients has its clock, so that tests may begin close to a wrap-around. */
 void EXPORT(start_at)(struct tb_queue *q, u32 currency, u64 vnow)
 {
@@ -180,10 +245,12 @@ u64 EXPORT(layout)(u32 which)
 		AT(child), AT(up), AT(height), AT(state), AT(kind), AT(epoch),
 		AT(vnow), AT(sum), AT(served), AT(older), AT(weight), AT(behind),
 		AT(root), AT(active), AT(level), AT(precharged_ns), AT(used_ns), AT(young_ns),
-		sizeof(struct tb_queue), IN(free), IN(used), IN(fresh), IN(oldest), IN(newest), IN(waiting),
+		sizeof(struct tb_pool), offsetof(struct tb_pool, free), offsetof(struct tb_pool, used),
+		offsetof(struct tb_pool, fresh), offsetof(struct tb_pool, client),
+		sizeof(struct tb_queue), IN(base), IN(oldest), IN(newest), IN(waiting),
 		IN(behind), IN(bound_leaves), IN(passed_mask), IN(passed_over),
 		IN(passed), IN(after_all), IN(picked), IN(epoch),
-		IN(bound), IN(contested), IN(clamped), IN(charge_also), IN(bill), IN(client),
+		IN(bound), IN(contested), IN(clamped), IN(charge_also), IN(bill), IN(pool),
 		sizeof(struct tb_rules), offsetof(struct tb_rules, quantum_ns), offsetof(struct tb_rules, lag_ns),
 		offsetof(struct tb_rules, credit_ns), offsetof(struct tb_rules, behind_ns),
 		offsetof(struct tb_rules, protect_ns), offsetof(struct tb_rules, lottery),

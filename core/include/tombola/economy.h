@@ -89,7 +89,24 @@
 #include "order.h"
 #include "types.h"
 
+/* No client; and the roots of the first queue. */
 enum { TB_NONE = 0, TB_BASE = 1, TB_BEST_EFFORT = 2, TB_FROZEN = 3 };
+
+/* A queue's roots. */
+TB_INLINE u32 tb_base(const struct tb_queue *q)
+{
+#ifdef TB_ONE_QUEUE
+	(void)q;
+	return TB_BASE;
+#else
+	return q->base;
+#endif
+}
+
+TB_INLINE u32 tb_frozen_root(const struct tb_queue *q)
+{
+	return tb_base(q) + (TB_FROZEN - TB_BASE);
+}
 
 struct tb_rules {
 	u64 quantum_ns; /* the expected use of a run, and the request behind a deadline */
@@ -713,11 +730,11 @@ TB_FN u32 tb_waits_alone(struct tb_queue *q, u32 i)
 	tb_loop(TB_DEPTH) {
 		struct tb_client *c = tb_at(q, i), *p = tb_at(q, c->parent);
 
-		if (i == TB_BASE || p->root != i || c->child[0] || c->child[1])
+		if (i == tb_base(q) || p->root != i || c->child[0] || c->child[1])
 			break;
 		i = c->parent;
 	}
-	return i == TB_BASE;
+	return i == tb_base(q);
 }
 
 /* Is `next` ahead of its due in p by more than by_ns? */
@@ -734,7 +751,7 @@ TB_INLINE u32 tb_is_ahead(const struct tb_client *p, const struct tb_client *nex
  */
 TB_FN u32 tb_pick(struct tb_queue *q, const struct tb_rules *r, u64 mask)
 {
-	u32 i = TB_BASE;
+	u32 i = tb_base(q);
 
 	q->passed = 0;
 	q->after_all = 0;
@@ -743,9 +760,9 @@ TB_FN u32 tb_pick(struct tb_queue *q, const struct tb_rules *r, u64 mask)
 		u32 next = tb_order_first(q, p, tb_eligible_until(r, p->vnow), mask);
 		u32 none_or_ahead = !next || (tb_is_ahead(p, tb_at(q, next), 0) && !tb_waits_alone(q, i));
 
-		if (none_or_ahead && i != TB_BASE && q->passed < TB_PASSED_MAX && !q->after_all) {
+		if (none_or_ahead && i != tb_base(q) && q->passed < TB_PASSED_MAX && !q->after_all) {
 			tb_pass_over(q, i, mask);
-			i = TB_BASE;
+			i = tb_base(q);
 		} else if (q->passed && !q->after_all && (!next || tb_is_ahead(p, tb_at(q, next), tb_passing_ns(r)))) {
 			q->after_all = 1;
 			i = q->passed_over[0];
@@ -815,7 +832,7 @@ TB_FN u32 tb_root_of(struct tb_queue *q, u32 i)
 /* Is it a client of the frozen root, or in a currency that is? Mostly the frozen root has no clients. */
 TB_INLINE u32 tb_frozen(struct tb_queue *q, u32 i)
 {
-	return tb_at(q, TB_FROZEN)->clients && tb_root_of(q, i) == TB_FROZEN;
+	return tb_at(q, tb_frozen_root(q))->clients && tb_root_of(q, i) == tb_frozen_root(q);
 }
 
 /*
@@ -965,18 +982,19 @@ TB_FN u32 tb_set_tickets(struct tb_queue *q, const struct tb_rules *r, u32 i, u3
 /* A new, idle client of `parent`, at vnow; TB_NONE if all are in use. */
 TB_FN u32 tb_new(struct tb_queue *q, u32 kind, u32 parent, u32 tickets)
 {
-	u32 i = q->free;
+	struct tb_pool *pool = tb_pool(q);
+	u32 i = pool->free;
 	struct tb_client *c, *p = tb_at(q, parent);
 
 	if (i) {
-		q->free = tb_at(q, i)->up;
+		pool->free = tb_at(q, i)->up;
 	} else {
-		i = q->fresh;
+		i = pool->fresh;
 		if (!i || i >= TB_CLIENTS)
 			return TB_NONE;
-		q->fresh = i + 1;
+		pool->fresh = i + 1;
 	}
-	q->used++;
+	pool->used++;
 	c = tb_at(q, i);
 	c->pass = p->vnow;
 	c->key = p->vnow;
@@ -1012,18 +1030,21 @@ TB_FN u32 tb_free(struct tb_queue *q, u32 i)
 	if (c->parent)
 		tb_at(q, c->parent)->clients--;
 	c->kind = TB_KIND_FREE;
-	c->up = q->free;
-	q->free = i;
-	q->used--;
+	c->up = tb_pool(q)->free;
+	tb_pool(q)->free = i;
+	tb_pool(q)->used--;
 	return 0;
 }
 
-/* Give a zeroed queue its base, its best-effort currency with `floor` tickets, and the frozen root. */
+/*
+ * Give a zeroed queue its base, its best-effort currency with `floor` tickets, and the frozen root. The pool has no free client.
+ */
 TB_FN u32 tb_queue_init(struct tb_queue *q, u32 floor)
 {
-	q->fresh = TB_BASE;
-	tb_new(q, TB_KIND_BASE, TB_NONE, TB_MACHINE_TICKETS);
-	tb_new(q, TB_KIND_BEST_EFFORT, TB_BASE, floor);
+	if (!tb_pool(q)->fresh)
+		tb_pool(q)->fresh = TB_BASE;
+	q->base = tb_new(q, TB_KIND_BASE, TB_NONE, TB_MACHINE_TICKETS);
+	tb_new(q, TB_KIND_BEST_EFFORT, q->base, floor);
 	return tb_new(q, TB_KIND_FROZEN, TB_NONE, TB_MACHINE_TICKETS);
 }
 

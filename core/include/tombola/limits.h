@@ -22,6 +22,8 @@
 /* An AVL tree of TB_CLIENTS nodes is at most 1.4405 log2(32768 + 2) = 21.6 high. */
 #define TB_HEIGHT 22
 #endif
+/* The root of the most run queues. */
+#define TB_QUEUES_ROOT 64
 /* Levels of nested currencies, a user's own not counted. */
 #define TB_NESTED_MAX 8
 /* base, best-effort, user, nested currencies, process, thread. */

@@ -97,10 +97,16 @@ struct tb_bill {
 	u64 seed;         /* lottery: at least 32 random bits */
 };
 
-struct tb_queue {
+/* The clients of all run queues. Each client in use belongs to one of them. */
+struct tb_pool {
 	u32 free;  /* first unused client */
 	u32 used;  /* clients in use, "none" not counted */
 	u32 fresh; /* clients from here on were never used */
+	struct tb_client client[TB_CLIENTS];
+};
+
+struct tb_queue {
+	u32 base; /* its roots: base, then best effort and the frozen root */
 	u32 oldest;
 	u32 newest;
 	u32 waiting;
@@ -121,17 +127,30 @@ struct tb_queue {
 	u64 clamped; /* charges cut by TB_AHEAD_MAX_NS */
 	u32 charge_also; /* a charge goes on here after its root: the new parent of a moving client, or a frozen leaf's home */
 	struct tb_bill bill; /* the current charge; in memory, as the verifier would tell apart each value of a local variable */
-	struct tb_client client[TB_CLIENTS];
+#ifdef TB_ONE_QUEUE
+	struct tb_pool pool;
+#else
+	struct tb_pool *pool;
+#endif
 };
+
+TB_INLINE struct tb_pool *tb_pool(struct tb_queue *q)
+{
+#ifdef TB_ONE_QUEUE
+	return &q->pool;
+#else
+	return q->pool;
+#endif
+}
 
 TB_INLINE struct tb_client *tb_at(struct tb_queue *q, u32 i)
 {
-	return &q->client[i & (TB_CLIENTS - 1)];
+	return &tb_pool(q)->client[i & (TB_CLIENTS - 1)];
 }
 
-TB_INLINE u32 tb_index(const struct tb_queue *q, const struct tb_client *c)
+TB_INLINE u32 tb_index(struct tb_queue *q, const struct tb_client *c)
 {
-	return (u32)(c - q->client);
+	return (u32)(c - tb_pool(q)->client);
 }
 
 /*

@@ -20,6 +20,7 @@
 #![warn(missing_docs)]
 
 pub mod entitlement;
+mod groups;
 pub mod historic;
 mod machine;
 pub mod plan;

@@ -276,6 +276,16 @@ impl Machine {
         Some(64 * word + (self.idle[word] & mask).trailing_zeros() as usize)
     }
 
+    /// The first of these CPUs that runs nothing and on which a task may run.
+    #[must_use]
+    pub fn idle_cpu_of(&self, task: TaskId, cpus: std::ops::Range<usize>) -> Option<usize> {
+        if cpus.len() == self.cpus.len() {
+            return self.idle_cpu(task);
+        }
+        cpus.into_iter()
+            .find(|&cpu| self.cpus[cpu].running.is_none() && self.may_run(task, cpu))
+    }
+
     /// The child that a task forked last, if it lives.
     #[must_use]
     pub fn child(&self, task: TaskId) -> Option<TaskId> {

@@ -1,14 +1,15 @@
-//! Tombola with one run queue for all CPUs, as the kernel's scheduler uses the economy.
+//! Tombola as the kernel's scheduler uses the economy, with one run queue for all CPUs or with several.
 //!
 //! At a slice's end the run is settled and compared with the pick. A waking task takes an idle CPU on which it may run, or
 //! challenges the task that runs where it ran last: it preempts at once, or shortens the slice to the moment when it will be the
 //! better choice (`crossing_ns`). Slices are shorter for clients of few tickets, and longer while no task waits, as in
 //! `hosts/kernel/bpf/slice.h`. Left out: time spent in the scheduler itself, and turns for overdue tasks.
 
-use crate::machine::{ANYWHERE, Machine, TaskId};
+use crate::groups::Groups;
+use crate::machine::{ANYWHERE, Machine, TaskId, Topology};
 use crate::program::MS;
 use crate::scheduler::Scheduler;
-use tombola_core::{BEST_EFFORT, Bill, Economy, Kind, QUEUED, Rules, Run};
+use tombola_core::{BEST_EFFORT, Bill, Economy, Kind, QUEUED, Rules, Run, queues};
 
 /// The shortest slice, as in the kernel.
 const SLICE_MIN_NS: u64 = MS / 10;
@@ -16,10 +17,15 @@ const SLICE_MIN_NS: u64 = MS / 10;
 const SLICE_HALVINGS_MAX: u32 = 2;
 /// A slice while no other task waits, as in the kernel.
 const SLICE_ALONE_NS: u64 = 20 * MS;
+/// Of the waiting tasks of a queue, so many are looked at before one moves.
+const CANDIDATES: usize = 32;
 
 #[derive(Clone, Copy, Default)]
 struct Account {
     leaf: u32,
+    queue: usize,
+    /// Several queues: its tickets that count there, 0 while it sleeps.
+    usable: u64,
     /// CPU time that is charged, ns.
     settled_ns: u64,
     precharge_ns: u64,
@@ -27,15 +33,53 @@ struct Account {
     forked_ns: u64,
 }
 
-/// Tombola's scheduler, with one run queue.
+/// Several run queues, each for so many CPUs with consecutive numbers.
+struct Queues {
+    groups: Groups,
+    topology: Topology,
+    cpus_each: usize,
+    /// How far two clocks may be apart, ns; checked twice in that time.
+    bound_ns: u64,
+    /// The queue whose clock was ahead of all others at the last check of CPU 0.
+    fastest: usize,
+}
+
+impl Queues {
+    fn count(&self) -> usize {
+        self.topology.cpus.div_ceil(self.cpus_each)
+    }
+
+    fn of(&self, cpu: usize) -> usize {
+        cpu / self.cpus_each
+    }
+
+    fn cpus(&self, queue: usize) -> std::ops::Range<usize> {
+        let first = queue * self.cpus_each;
+        first..self.topology.cpus.min(first + self.cpus_each)
+    }
+
+    fn load(&self, queue: usize) -> u64 {
+        self.groups.load(queue, self.cpus(queue).len() as u64)
+    }
+
+    fn neighbours(&self, queue: usize) -> impl Iterator<Item = usize> + use<> {
+        queues::neighbours(queue as u32, self.count() as u32).map(|other| other as usize)
+    }
+}
+
+/// Tombola's scheduler.
 pub struct Tombola {
-    /// The tree of currencies.
+    /// The trees of currencies.
     pub economy: Economy,
+    /// `None`: one queue for all CPUs.
+    queues: Option<Queues>,
     accounts: Vec<Account>,
     /// Of each leaf, its task.
     by_leaf: Vec<TaskId>,
     /// Slices begun.
     pub slices: u64,
+    /// Tasks that a slow queue has given away.
+    pub moves: u64,
     /// Some slices are longer than a quantum.
     long_slices: bool,
 }
@@ -46,10 +90,35 @@ impl Tombola {
     pub fn new(rules: Rules) -> Self {
         Self {
             economy: Economy::new(rules),
+            queues: None,
             accounts: Vec::new(),
             by_leaf: Vec::new(),
             slices: 0,
+            moves: 0,
             long_slices: false,
+        }
+    }
+
+    /// With a run queue for each `cpus_each` CPUs, at most 64, of a machine; if that is all of them, with one. Clocks of queues
+    /// may be `bound_ns` apart.
+    #[must_use]
+    pub fn with_queues(rules: Rules, topology: Topology, cpus_each: usize, bound_ns: u64) -> Self {
+        if cpus_each >= topology.cpus {
+            return Self::new(rules);
+        }
+        let count = topology.cpus.div_ceil(cpus_each);
+        let mut economy = Economy::with_queues(rules, count);
+        let groups = Groups::new(&mut economy, count, topology.cpus as u64);
+        Self {
+            economy,
+            queues: Some(Queues {
+                groups,
+                topology,
+                cpus_each,
+                bound_ns,
+                fastest: 0,
+            }),
+            ..Self::new(rules)
         }
     }
 
@@ -71,15 +140,56 @@ impl Tombola {
         machine.ran_ns(task) - self.accounts[task].settled_ns
     }
 
-    /// A task that may run on all CPUs counts as not bound, as in the kernel.
-    fn mask(machine: &Machine, task: TaskId) -> u64 {
-        let all = if machine.cpus() < 64 {
-            (1 << machine.cpus()) - 1
+    /// The CPUs of a queue on which a task may run, from the queue's first one on. If that is all of them, the task counts as not
+    /// bound, as in the kernel.
+    fn mask(&self, machine: &Machine, task: TaskId, queue: usize) -> u64 {
+        let mask = machine.task(task).mask;
+        let cpus = self.cpus(machine, queue);
+        let all = if cpus.len() < 64 {
+            (1 << cpus.len()) - 1
         } else {
             ANYWHERE
         };
-        let mask = machine.task(task).mask;
-        if mask & all == all { ANYWHERE } else { mask }
+        let mask = mask.rotate_right(cpus.start as u32 % 64);
+        if mask & all == all {
+            ANYWHERE
+        } else {
+            mask & all
+        }
+    }
+
+    fn queue_of(&self, cpu: usize) -> usize {
+        self.queues.as_ref().map_or(0, |queues| queues.of(cpu))
+    }
+
+    fn cpus(&self, machine: &Machine, queue: usize) -> std::ops::Range<usize> {
+        match &self.queues {
+            Some(queues) => queues.cpus(queue),
+            None => 0..machine.cpus(),
+        }
+    }
+
+    /// The economy, at the queue of a task.
+    fn of(&mut self, task: TaskId) -> &mut Economy {
+        self.economy.on(self.accounts[task].queue)
+    }
+
+    /// So many tickets of a runnable task count on its queue now: as many as it can use, or 0 if it sleeps.
+    fn count_tickets(&mut self, machine: &Machine, task: TaskId, is_runnable: bool) {
+        let Some(queues) = &mut self.queues else {
+            return;
+        };
+        let t = machine.task(task);
+        let account = &mut self.accounts[task];
+        let before = account.usable;
+        account.usable = match is_runnable {
+            true => queues.groups.of_thread(t.group, t.tickets).1,
+            false => 0,
+        };
+        let change = account.usable as i64 - before as i64;
+        queues
+            .groups
+            .follow(&mut self.economy, t.group, account.queue, change);
     }
 
     fn run(&self, machine: &Machine, task: TaskId, woke: bool) -> Run {
@@ -103,21 +213,27 @@ impl Tombola {
         let account = &mut self.accounts[task];
         account.settled_ns += bill.used_ns;
         account.precharge_ns = next_ns;
-        self.economy.charge(account.leaf, &bill);
+        let leaf = account.leaf;
+        self.of(task).charge(leaf, &bill);
+        if run.ran_ns > 0 {
+            self.count_tickets(machine, task, true);
+        }
     }
 
     /// A task waits. An idle CPU takes it; otherwise, if it was woken, it challenges the task that runs on its CPU.
     fn wait(&mut self, machine: &mut Machine, task: TaskId, woken: Option<Waker>) {
-        self.economy
-            .wait(self.leaf(task), Self::mask(machine, task), machine.now);
-        if let Some(idle) = machine.idle_cpu(task) {
+        let queue = self.accounts[task].queue;
+        let (leaf, mask) = (self.leaf(task), self.mask(machine, task, queue));
+        self.of(task).wait(leaf, mask, machine.now);
+        let cpus = self.cpus(machine, queue);
+        if let Some(idle) = machine.idle_cpu_of(task, cpus.clone()) {
             machine.reschedule(idle);
         } else if let Some(by) = woken {
             let own = machine.task(task).cpu;
-            let cpu = if machine.may_run(task, own) {
+            let cpu = if machine.may_run(task, own) && cpus.contains(&own) {
                 own
             } else {
-                machine.task(task).mask.trailing_zeros() as usize
+                cpus.start + mask.trailing_zeros() as usize
             };
             self.challenge(machine, task, cpu, by);
         }
@@ -127,7 +243,7 @@ impl Tombola {
         let runner = machine.running(cpu).expect("the CPU is not idle");
         let run = self.run(machine, runner, by == Waker::Runner);
         let (leaf, of_runner) = (self.leaf(task), self.leaf(runner));
-        let crossing_ns = self.economy.crossing_ns(leaf, of_runner, &run);
+        let crossing_ns = self.of(task).crossing_ns(leaf, of_runner, &run);
         let end = if crossing_ns == 0 {
             machine.now
         } else {
@@ -140,10 +256,11 @@ impl Tombola {
     }
 
     /// A task waits at a slice's end: all long slices end.
-    fn share_slices(&mut self, machine: &mut Machine) {
-        self.long_slices = false;
+    fn share_slices(&mut self, machine: &mut Machine, cpus: std::ops::Range<usize>) {
+        // With several queues, others may have long slices.
+        self.long_slices = self.queues.is_some();
         let soon = machine.now + self.economy.rules().quantum_ns;
-        for cpu in 0..machine.cpus() {
+        for cpu in cpus {
             if machine.running(cpu).is_some() && machine.slice_end(cpu) > soon {
                 machine.set_slice_end(cpu, machine.now);
             }
@@ -153,6 +270,7 @@ impl Tombola {
     /// A client with few tickets among its active siblings has shorter slices, and so runs more often.
     fn slice_ns(&self, leaf: u32, displaces: bool) -> u64 {
         let rules = self.economy.rules();
+        // The economy is at the leaf's queue.
         if self.economy.counters().waiting == 0 && !displaces {
             return SLICE_ALONE_NS.max(rules.quantum_ns);
         }
@@ -177,14 +295,176 @@ impl Tombola {
     }
 
     fn begin(&mut self, machine: &mut Machine, task: TaskId, cpu: usize, displaces: bool) {
+        self.of(task);
         let slice_ns = self.slice_ns(self.leaf(task), displaces);
         let quantum_ns = self.economy.rules().quantum_ns;
         self.long_slices |= slice_ns > quantum_ns;
         self.slices += 1;
-        if machine.cpus() > 1 {
+        if self.cpus(machine, self.accounts[task].queue).len() > 1 {
             self.settle(machine, task, slice_ns.min(quantum_ns));
         }
         machine.set_slice_end(cpu, machine.now + slice_ns);
+    }
+}
+
+/// Several queues: where a task wakes up, what an idle CPU takes, and what a slow queue gives away.
+impl Tombola {
+    fn may_run_on(&self, machine: &Machine, task: TaskId, queue: usize) -> bool {
+        self.mask(machine, task, queue) != 0
+    }
+
+    /// A task is about to wake up. It takes an idle CPU, of its own queue if there is one. A new one otherwise takes the queue
+    /// with the least load among its own one and the neighbours.
+    fn place(&mut self, machine: &Machine, task: TaskId) {
+        let Some(queues) = &self.queues else {
+            return;
+        };
+        let own = self.accounts[task].queue;
+        let fits = |queue: &usize| self.may_run_on(machine, task, *queue);
+        let idle = || machine.idle_cpu(task).map(|cpu| queues.of(cpu));
+        let is_new = machine.ran_ns(task) == 0;
+        let to = if machine.idle_cpu_of(task, queues.cpus(own)).is_some() {
+            own
+        } else if let Some(queue) = idle() {
+            queue
+        } else if is_new || !fits(&own) {
+            let near = std::iter::once(own).chain(queues.neighbours(own));
+            let least = near.filter(fits).min_by_key(|&queue| queues.load(queue));
+            let any = || (0..queues.count()).find(fits);
+            least.or_else(any).unwrap_or(own)
+        } else {
+            own
+        };
+        if to != own {
+            let (group, leaf) = (machine.task(task).group, self.leaf(task));
+            let queues = self.queues.as_mut().expect("there are several");
+            let part = queues.groups.client(&mut self.economy, group, to);
+            self.economy.on(to).put(leaf, part);
+            self.accounts[task].queue = to;
+        }
+    }
+
+    /// A waiting task goes to another queue.
+    fn migrate(&mut self, machine: &mut Machine, task: TaskId, to: usize) {
+        let (leaf, from) = (self.leaf(task), self.accounts[task].queue);
+        let group = machine.task(task).group;
+        let usable = self.accounts[task].usable;
+        let groups = &mut self.queues.as_mut().expect("there are several").groups;
+        let passes = groups.take(&mut self.economy, group, from, leaf, usable);
+        groups.put(&mut self.economy, group, to, leaf, usable, &passes);
+        self.accounts[task].queue = to;
+        let mask = self.mask(machine, task, to);
+        self.of(task).join(leaf, mask);
+        self.wait(machine, task, Some(Waker::Other));
+    }
+
+    /// A waiting task that may run on no CPU of its queue any more.
+    fn leave_forbidden(&mut self, machine: &mut Machine, task: TaskId) {
+        let Some(queues) = &self.queues else {
+            return;
+        };
+        if self.may_run_on(machine, task, self.accounts[task].queue) {
+            return;
+        }
+        let allowed = |queue: &usize| self.may_run_on(machine, task, *queue);
+        let least = (0..queues.count())
+            .filter(allowed)
+            .min_by_key(|&queue| queues.load(queue));
+        if let Some(to) = least {
+            self.migrate(machine, task, to);
+        }
+    }
+
+    /// A CPU idles: a task that waits elsewhere comes, from a neighbour if one has some, else from the queue with the most load.
+    fn pull(&mut self, machine: &mut Machine, cpu: usize) {
+        let Some(queues) = &self.queues else {
+            return;
+        };
+        let own = queues.of(cpu);
+        let mut from: Vec<usize> = queues.neighbours(own).collect();
+        from.sort_by_key(|&queue| std::cmp::Reverse(queues.load(queue)));
+        let mut all: Vec<usize> = (0..queues.count()).filter(|&queue| queue != own).collect();
+        all.sort_by_key(|&queue| std::cmp::Reverse(queues.load(queue)));
+        from.append(&mut all);
+        for queue in from {
+            if let Some((task, _)) = self.best_fit(machine, queue, own, u64::MAX) {
+                self.migrate(machine, task, own);
+                return;
+            }
+        }
+    }
+
+    /// Of the tasks that have waited longest on a queue, the one that fits a gap to another queue best, and what it is worth.
+    fn best_fit(
+        &mut self,
+        machine: &Machine,
+        from: usize,
+        to: usize,
+        gap: u64,
+    ) -> Option<(TaskId, u64)> {
+        let waiting: Vec<u32> = self.economy.on(from).waiting().take(CANDIDATES).collect();
+        let mut best = None;
+        for leaf in waiting {
+            let task = self.task(leaf);
+            if !self.may_run_on(machine, task, to) {
+                continue;
+            }
+            let queues = self.queues.as_ref().expect("there are several");
+            let (group, usable) = (machine.task(task).group, self.accounts[task].usable);
+            let worth = queues.groups.worth(group, from, usable);
+            let best_worth = best.map_or(0, |(_, worth)| worth);
+            if queues::fits_better(gap, worth, best_worth) {
+                best = Some((task, worth));
+            }
+        }
+        best
+    }
+
+    fn renew(&mut self) {
+        let queues = self.queues.as_mut().expect("there are several");
+        queues.groups.renew_levels();
+        let clock = |queue| queues.groups.clock(&self.economy, queue);
+        let ahead = |a: &usize, b: &usize| (clock(*a).wrapping_sub(clock(*b)) as i64).cmp(&0);
+        let fastest = (0..queues.count()).max_by(ahead);
+        queues.fastest = fastest.expect("there are several");
+    }
+
+    /// If another queue's clock is too far ahead, and it has less load, a task goes there.
+    fn balance(&mut self, machine: &mut Machine, own: usize) {
+        let waiting: Vec<u32> = self.economy.on(own).waiting().take(CANDIDATES).collect();
+        for &leaf in &waiting {
+            let task = self.task(leaf);
+            self.count_tickets(machine, task, true);
+        }
+        let queues = self.queues.as_ref().expect("there are several");
+        if waiting.is_empty() {
+            return;
+        }
+        let (clock, load) = (queues.groups.clock(&self.economy, own), queues.load(own));
+        let mean = queues.groups.mean_load();
+        let partner = |other: &usize| {
+            let theirs = queues.groups.clock(&self.economy, *other);
+            queues::is_fast(clock, theirs, mean, queues.bound_ns) && queues.load(*other) < load
+        };
+        let ahead = |other: &usize| {
+            let theirs = queues.groups.clock(&self.economy, *other);
+            theirs.wrapping_sub(clock)
+        };
+        let near = queues.neighbours(own).filter(&partner).max_by_key(ahead);
+        let far = || Some(queues.fastest).filter(|&other| other != own && partner(&other));
+        let Some(to) = near.or_else(far) else {
+            return;
+        };
+        let cpus = queues.cpus(own).len() as u64;
+        let gap = (load - queues.load(to)) * cpus;
+        let theirs = queues.groups.clock(&self.economy, to);
+        let is_far = queues::is_far(clock, theirs, mean, queues.bound_ns);
+        if let Some((task, worth)) = self.best_fit(machine, own, to, gap)
+            && queues::may_move(gap, worth, is_far)
+        {
+            self.migrate(machine, task, to);
+            self.moves += 1;
+        }
     }
 }
 
@@ -196,35 +476,62 @@ enum Waker {
 }
 
 impl Scheduler for Tombola {
+    fn tick_ns(&self) -> Option<u64> {
+        self.queues.as_ref().map(|queues| queues.bound_ns / 2)
+    }
+
     fn user(&mut self, base_tickets: u32) -> u32 {
+        if let Some(queues) = &mut self.queues {
+            return queues.groups.add(0, base_tickets);
+        }
         self.economy
             .new_client(Kind::User, BEST_EFFORT, base_tickets)
             .expect("there are more clients than one queue takes")
     }
 
     fn currency(&mut self, parent: u32, tickets: u32) -> u32 {
+        if let Some(queues) = &mut self.queues {
+            return queues.groups.add(parent, tickets);
+        }
         self.economy
             .new_client(Kind::Currency, parent, tickets)
             .expect("there are more clients than one queue takes")
     }
 
     fn set_group_tickets(&mut self, group: u32, tickets: u32) {
-        self.economy.set_tickets(group, tickets);
+        match &mut self.queues {
+            Some(queues) => queues.groups.set_tickets(group, tickets),
+            None => self.economy.set_tickets(group, tickets),
+        }
     }
 
     fn tickets_changed(&mut self, machine: &mut Machine, task: TaskId) {
-        let tickets = machine.task(task).tickets;
-        self.economy.set_tickets(self.leaf(task), tickets);
+        let (t, leaf) = (machine.task(task), self.leaf(task));
+        let tickets = match &self.queues {
+            Some(queues) => queues.groups.of_thread(t.group, t.tickets).0,
+            None => t.tickets,
+        };
+        self.of(task).set_tickets(leaf, tickets);
     }
 
     fn made(&mut self, machine: &mut Machine, task: TaskId, forker: Option<TaskId>) {
         let t = machine.task(task);
+        let queue = self.queue_of(forker.map_or(t.cpu, |forker| machine.task(forker).cpu));
+        let (parent, tickets) = match &mut self.queues {
+            None => (t.group, t.tickets),
+            Some(queues) => {
+                let parent = queues.groups.client(&mut self.economy, t.group, queue);
+                (parent, queues.groups.of_thread(t.group, t.tickets).0)
+            }
+        };
         let leaf = self
             .economy
-            .new_client(Kind::Thread, t.group, t.tickets)
+            .on(queue)
+            .new_client(Kind::Thread, parent, tickets)
             .expect("there are more clients than one queue takes");
         self.accounts.push(Account {
             leaf,
+            queue,
             ..Account::default()
         });
         if self.by_leaf.len() <= leaf as usize {
@@ -233,43 +540,59 @@ impl Scheduler for Tombola {
         self.by_leaf[leaf as usize] = task;
         if let Some(forker) = forker {
             let run = self.run(machine, forker, false);
-            self.economy.fork(leaf, self.leaf(forker), &run);
-            self.accounts[forker].forked_ns =
-                self.economy.client(self.leaf(forker)).young_ns + run.ran_ns;
+            let of_forker = self.leaf(forker);
+            self.of(forker).fork(leaf, of_forker, &run);
+            self.accounts[forker].forked_ns = self.economy.client(of_forker).young_ns + run.ran_ns;
         }
     }
 
     fn wake(&mut self, machine: &mut Machine, task: TaskId, waker: Option<usize>) {
-        self.economy
-            .join(self.leaf(task), Self::mask(machine, task));
-        let by = if waker.is_some() {
-            Waker::Runner
-        } else {
-            Waker::Other
+        self.place(machine, task);
+        let queue = self.accounts[task].queue;
+        if let Some(queues) = &mut self.queues {
+            let group = machine.task(task).group;
+            queues.groups.before_join(&mut self.economy, group, queue);
+        }
+        let (leaf, mask) = (self.leaf(task), self.mask(machine, task, queue));
+        self.of(task).join(leaf, mask);
+        self.count_tickets(machine, task, true);
+        let by = match waker {
+            Some(cpu) if self.cpus(machine, queue).contains(&cpu) => Waker::Runner,
+            _ => Waker::Other,
         };
         self.wait(machine, task, Some(by));
     }
 
     fn pick(&mut self, machine: &mut Machine, cpu: usize) -> Option<TaskId> {
+        let queue = self.queue_of(cpu);
+        let cpus = self.cpus(machine, queue);
         let held = machine.running(cpu);
-        if held.is_some() && self.long_slices && self.economy.counters().waiting > 0 {
-            self.share_slices(machine);
+        if held.is_some() && self.long_slices && self.economy.on(queue).counters().waiting > 0 {
+            self.share_slices(machine, cpus.clone());
         }
         if let Some(held) = held {
             self.settle(machine, held, 0);
         }
-        let best = self.economy.pick(1 << (cpu % 64));
+        let mask = 1 << ((cpu - cpus.start) % 64);
+        let mut best = self.economy.on(queue).pick(mask);
         let held = held.filter(|&held| machine.may_run(held, cpu));
+        if best.is_none() && held.is_none() {
+            self.pull(machine, cpu);
+            best = self.economy.on(queue).pick(mask);
+        }
         let displaces = machine.running(cpu).is_some();
         match (held, best) {
             (Some(held), best)
-                if best.is_none_or(|best| self.economy.keeps(self.leaf(held), best)) =>
+                if best.is_none_or(|best| {
+                    let leaf = self.leaf(held);
+                    self.economy.on(queue).keeps(leaf, best)
+                }) =>
             {
                 self.begin(machine, held, cpu, false);
                 Some(held)
             }
             (_, Some(best)) => {
-                self.economy.withdraw(best);
+                self.economy.on(queue).withdraw(best);
                 let next = self.task(best);
                 self.begin(machine, next, cpu, displaces);
                 Some(next)
@@ -281,6 +604,7 @@ impl Scheduler for Tombola {
     fn put_back(&mut self, machine: &mut Machine, task: TaskId, cpu: usize) {
         let woken = (!machine.may_run(task, cpu)).then_some(Waker::Other);
         self.wait(machine, task, woken);
+        self.leave_forbidden(machine, task);
     }
 
     fn slept(&mut self, machine: &mut Machine, task: TaskId, _cpu: usize) {
@@ -288,25 +612,47 @@ impl Scheduler for Tombola {
             self.settle(machine, task, 0);
         }
         let leaf = self.leaf(task);
-        self.economy.withdraw(leaf);
-        self.economy.leave(leaf);
+        let economy = self.of(task);
+        economy.withdraw(leaf);
+        economy.leave(leaf);
+        if let Some(queues) = &mut self.queues {
+            queues.groups.left(machine.task(task).group);
+        }
+        self.count_tickets(machine, task, false);
     }
 
     fn exited(&mut self, machine: &mut Machine, task: TaskId) {
         let leaf = self.leaf(task);
-        if let Some(child) = machine.child(task) {
-            let forked_ns = self.accounts[task].forked_ns;
-            self.economy.charge_heir(leaf, self.leaf(child), forked_ns);
-        } else if let Some(parent) = machine.parent(task) {
-            self.economy.charge_heir(leaf, self.leaf(parent), 0);
+        let heir = match (machine.child(task), machine.parent(task)) {
+            (Some(child), _) => Some((child, self.accounts[task].forked_ns)),
+            (None, Some(parent)) => Some((parent, 0)),
+            (None, None) => None,
+        };
+        if let Some((heir, forked_ns)) = heir
+            && self.accounts[heir].queue == self.accounts[task].queue
+        {
+            let of_heir = self.leaf(heir);
+            self.of(task).charge_heir(leaf, of_heir, forked_ns);
         }
-        self.economy.free(leaf);
+        self.of(task).free(leaf);
     }
 
     fn mask_changed(&mut self, machine: &mut Machine, task: TaskId) {
-        if self.economy.client(self.leaf(task)).state & QUEUED != 0 {
-            self.economy.withdraw(self.leaf(task));
+        let leaf = self.leaf(task);
+        if self.economy.client(leaf).state & QUEUED != 0 {
+            self.of(task).withdraw(leaf);
             self.wait(machine, task, Some(Waker::Other));
+            self.leave_forbidden(machine, task);
+        }
+    }
+
+    fn tick(&mut self, machine: &mut Machine, cpu: usize) {
+        if cpu == 0 {
+            self.renew();
+        }
+        let queue = self.queue_of(cpu);
+        if self.cpus(machine, queue).start == cpu {
+            self.balance(machine, queue);
         }
     }
 }

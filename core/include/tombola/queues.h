@@ -1,0 +1,201 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * Several run queues: how many tickets count on each, and which client goes from one to another.
+ *
+ * Each queue has a tree of its own (economy.h), whose leaves are the threads that wait and run there. A group is a user, a
+ * currency or a process with several threads. It has one client in the tree of each queue on which it has threads: its part
+ * there. (The kernel's fair class divides a task_group among CPUs in the same way.)
+ *
+ *   alice, 3000 tickets ─┬─ part on queue 0, 3000 x 200/300 = 2000 ─┬─ thread (100)
+ *                        │                                          └─ thread (100)
+ *                        └─ part on queue 1, 3000 x 100/300 = 1000 ─── thread (100)
+ *
+ * Tickets of a part (tb_share). A group's tickets count on each queue in proportion to the tickets that are active in it there.
+ *
+ * Level (tb_level, tb_capped). A thread uses at most one CPU, and a group at most as many as it has runnable threads. Tickets
+ * beyond that would make a queue seem busier than it is, and draw tickets away from the group's other parts. So tickets are
+ * capped at what they can buy: a group's level is the tickets for each CPU that the group is entitled to. Each period the levels
+ * are computed from the capped tickets of the last one, from base down. This is water-filling by iteration; it converges, as
+ * capping lowers levels and a lower level caps more.
+ *
+ * Clock rule (tb_is_fast). Passes are absolute: vnow of best effort is each queue's clock, and of one machine. It advances by 1 /
+ * load, load being the queue's capped tickets for each of its CPUs. So the difference of two clocks is the service that clients
+ * of the slow queue are behind those of the fast one, per ticket. When it exceeds a bound, one waiting thread moves from the slow
+ * queue to the fast one, if that also has less load. It keeps its pass, so the difference is its credit there; and of its groups'
+ * parts as much moves as it holds tickets (tb_merged).
+ *
+ * What moves (tb_fits_better). Let gap be the tickets by which the slow queue's load exceeds the fast one's, for all CPUs of a
+ * queue. A client of more than gap / 2 turns the imbalance round, so that the clocks meet again. The smallest such client turns
+ * it least. If there is none, the largest one reduces it most. Only what waits can move, and on a queue of one CPU a thread with
+ * nearly all of the tickets hardly waits. When it is the only one that does, it stays, unless the clocks are far apart
+ * (tb_may_move).
+ *
+ * Bound (a sketch, which no test holds yet). Let D be the bound on clocks, p the period of checks, q a quantum, all in ns of a
+ * CPU's service at mean load; L the mean load, L_min and L_max the smallest and largest, rho = L (1 / L_min - 1 / L_max), and k
+ * the moves that turn an imbalance round. While a queue is slow and a client that fits waits there, each check moves one. So with
+ * all queues as partners no clock is behind another by more than D + k p rho + q L / L_min, and no client by more than a quantum
+ * on each level and its tickets' part of that.
+ */
+#pragma once
+#include "economy.h"
+
+/* Tickets are multiplied by 2^TB_SHARE_SHIFT where they are divided among queues, or small ones could not be divided. */
+#define TB_SHARE_SHIFT 8
+/* Levels are between a ticket, which caps all to the same, and this, which caps none. */
+#define TB_LEVEL_MIN (1ull << TB_SHARE_SHIFT)
+#define TB_LEVEL_MAX (1ull << 40)
+#define TB_LEVEL_SHIFT 20
+
+/*
+ * The tickets of a group that count on one queue: `here` of its `all` active tickets are there. Rounded to the nearest, at least
+ * 1.
+ */
+TB_INLINE u64 tb_share(u64 tickets, u64 here, u64 all)
+{
+	u64 share = all ? (tickets * here + all / 2) / all : tickets;
+
+	return share ? share : 1;
+}
+
+/* Tickets, or so many as can be used on so many CPUs, each worth `level`. At least 1. */
+TB_INLINE u64 tb_capped(u64 tickets, u64 cpus, u64 level)
+{
+	u64 most = cpus * level;
+
+	most = tickets < most ? tickets : most;
+	return most ? most : 1;
+}
+
+/*
+ * The level of a group with `active` capped tickets, of which `threads` are runnable. It has `tickets` itself, capped, where a
+ * CPU is worth `above`; at the root `tickets` are the machine's CPUs and `above` is 1. `former` is the level by which its clients
+ * are capped now. If its threads can have a CPU each, the level falls until all are capped to the same. If they cannot although
+ * all are capped, it rises by at least a quarter.
+ */
+TB_INLINE u64 tb_level(u64 active, u64 threads, u64 tickets, u64 above, u64 former)
+{
+	u64 cpus = (tickets << TB_LEVEL_SHIFT) / (above ? above : 1), level;
+
+	if (!cpus)
+		return TB_LEVEL_MAX;
+	level = (active << TB_LEVEL_SHIFT) / cpus;
+	/* Rounded up, or it would fall back to where all are capped. */
+	if (threads << TB_LEVEL_SHIFT > cpus)
+		level = active >= threads * former ? tb_max(level, former + former / 4) : level + 1;
+	return tb_min(tb_max(level, TB_LEVEL_MIN), TB_LEVEL_MAX);
+}
+
+/* Is another queue's clock ahead by more than bound_ns of a CPU's service at the mean load? */
+TB_INLINE u32 tb_is_fast(u64 own, u64 other, u64 mean_load, u64 bound_ns)
+{
+	return tb_before(own, other) && tb_service_ns(other - own, mean_load) > bound_ns;
+}
+
+/* So far apart that a client moves although it does not fit the gap. */
+TB_INLINE u32 tb_is_far(u64 own, u64 other, u64 mean_load, u64 bound_ns)
+{
+	return tb_is_fast(own, other, mean_load, 3 * bound_ns);
+}
+
+/* Does a client worth `v` fit the gap between two queues better than one worth `best`? 0 stands for none. */
+TB_INLINE u32 tb_fits_better(u64 gap, u64 v, u64 best)
+{
+	u32 turns = v > gap / 2, best_turns = best > gap / 2;
+
+	if (turns != best_turns || !best)
+		return turns || !best;
+	return turns ? v < best : v > best;
+}
+
+/* A client worth much more than the gap turns the imbalance round by far. It had better wait for one that fits better to wait. */
+TB_INLINE u32 tb_may_move(u64 gap, u64 v, u32 is_far)
+{
+	return v <= 4 * gap || is_far;
+}
+
+/* The pass of a part with `tickets` at `pass` after `more` tickets have come from a part at `from`. */
+TB_INLINE u64 tb_merged(u64 pass, u64 tickets, u64 from, u64 more)
+{
+	u64 all = tickets + more, part;
+
+	if (!all)
+		return pass;
+	part = (more << 16) / all;
+	if (tb_before(pass, from))
+		return pass + ((from - pass) >> 16) * part;
+	return pass - ((pass - from) >> 16) * part;
+}
+
+/*
+ * The k-th neighbour, k < 4, of queue i of n: i itself if there is none. The neighbours are i + 1, i + s, i - 1 and i - s, s
+ * being the root of n rounded up: a torus whose rows are joined with a twist. It is connected for every n and looks the same from
+ * each queue. Queues of CPUs that share a cache have consecutive numbers, so the first and third neighbours mostly share it.
+ */
+TB_FN u32 tb_neighbour(u32 i, u32 n, u32 k)
+{
+	u32 s = 2, by;
+
+	tb_loop(TB_QUEUES_ROOT) {
+		if (s * s >= n)
+			break;
+		s++;
+	}
+	by = k & 1 ? s % n : 1 % n;
+	return k & 2 ? (i + n - by) % n : (i + by) % n;
+}
+
+/* Change a client's tickets and its pass at once, both given by other queues. An inactive client joins with all of its lag. */
+TB_FN u32 tb_set_share(struct tb_queue *q, const struct tb_rules *r, u32 i, u32 tickets, u64 pass)
+{
+	struct tb_client *c = tb_at(q, i), *p = tb_at(q, c->parent);
+	u64 grown = c->state & TB_QUEUED ? c->level : p->served - tb_settled(c) - c->level;
+
+	if (c->state & TB_QUEUED)
+		tb_order_remove(q, p, c);
+	if (tb_counts(c))
+		tb_mean_remove(p, c);
+	if (c->state & TB_BEHIND)
+		p->behind += tickets - c->tickets;
+	c->tickets = tickets;
+	c->pass = pass;
+	c->key = tb_key(r, c, pass);
+	if (tb_counts(c))
+		tb_mean_add(p, c, pass);
+	if (!(c->state & TB_ACTIVE))
+		c->level = r->lag_ns;
+	else if (!(c->state & TB_QUEUED))
+		c->level = p->served - tb_settled(c) - grown;
+	if (c->state & TB_QUEUED)
+		tb_order_insert(q, p, c);
+	return 0;
+}
+
+/*
+ * Take a waiting leaf off its queue, to be put on another one (tb_put): it is inactive then, but keeps its pass, and joins again
+ * with all of its lag.
+ */
+TB_FN u32 tb_take(struct tb_queue *q, const struct tb_rules *r, u32 leaf)
+{
+	tb_withdraw(q, leaf);
+	tb_leave(q, r, leaf);
+	tb_at(q, leaf)->level = r->lag_ns;
+	return 0;
+}
+
+/* An inactive client becomes one of `parent`, which may be on another queue. Its pass stays. */
+TB_FN u32 tb_put(struct tb_queue *q, u32 i, u32 parent)
+{
+	struct tb_client *c = tb_at(q, i);
+
+	tb_at(q, c->parent)->clients--;
+	tb_at(q, parent)->clients++;
+	c->parent = parent;
+	return 0;
+}
+
+/* A part without active clients is about to get one. Its group's clock has gone on at other queues, up to `vnow`. */
+TB_INLINE void tb_catch_clock(struct tb_client *part, u64 vnow)
+{
+	if (!part->active && tb_before(part->vnow, vnow))
+		part->vnow = vnow;
+}

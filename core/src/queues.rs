@@ -1,0 +1,65 @@
+//! Several run queues: how many tickets count on each, and which client goes from one to another (`queues.h`).
+
+use crate::ffi;
+
+/// Tickets are multiplied by this where they are divided among queues.
+pub const SCALE: u32 = 1 << 8;
+/// The level that caps nothing.
+pub const LEVEL_MAX: u64 = 1 << 40;
+
+/// The tickets of a group that count on one queue, where `here` of its `all` active tickets are. At least 1.
+#[must_use]
+pub fn share(tickets: u64, here: u64, all: u64) -> u64 {
+    ffi::share(tickets, here, all)
+}
+
+/// Tickets, or so many as can be used on so many CPUs if each is worth `level`. At least 1.
+#[must_use]
+pub fn capped(tickets: u64, cpus: u64, level: u64) -> u64 {
+    ffi::capped(tickets, cpus, level)
+}
+
+/// The level of a group: the tickets for each CPU that it is entitled to. It has `active` capped tickets of `threads` runnable
+/// threads, and `tickets` itself, capped, where a CPU is worth `above`; at the root, the machine's CPUs and 1. `former`: the
+/// level of the last period.
+#[must_use]
+pub fn level(active: u64, threads: u64, tickets: u64, above: u64, former: u64) -> u64 {
+    ffi::level(active, threads, tickets, above, former)
+}
+
+/// Is another queue's clock ahead by more than `bound_ns` of a CPU's service at the mean load?
+#[must_use]
+pub fn is_fast(own: u64, other: u64, mean_load: u64, bound_ns: u64) -> bool {
+    ffi::is_fast(own, other, mean_load, bound_ns) != 0
+}
+
+/// Is it so far ahead that a client moves although it does not fit ([`may_move`])?
+#[must_use]
+pub fn is_far(own: u64, other: u64, mean_load: u64, bound_ns: u64) -> bool {
+    ffi::is_far(own, other, mean_load, bound_ns) != 0
+}
+
+/// May a client worth `v` move, or had a smaller one better wait first?
+#[must_use]
+pub fn may_move(gap: u64, v: u64, is_far: bool) -> bool {
+    ffi::may_move(gap, v, u32::from(is_far)) != 0
+}
+
+/// Does a client worth `v` fit the gap between two queues better than one worth `best`? 0 stands for none.
+#[must_use]
+pub fn fits_better(gap: u64, v: u64, best: u64) -> bool {
+    ffi::fits_better(gap, v, best) != 0
+}
+
+/// The pass of a part with `tickets` at `pass` after `more` tickets have come from a part at `from`.
+#[must_use]
+pub fn merged(pass: u64, tickets: u64, from: u64, more: u64) -> u64 {
+    ffi::merged(pass, tickets, from, more)
+}
+
+/// The neighbours of queue `i` of `n`; the same one may come twice.
+pub fn neighbours(i: u32, n: u32) -> impl Iterator<Item = u32> {
+    (0..4)
+        .map(move |k| ffi::neighbour(i, n, k))
+        .filter(move |&other| other != i)
+}

@@ -1,0 +1,171 @@
+//! The decisions between several run queues.
+
+use std::collections::VecDeque;
+use tombola_core::queues::{
+    LEVEL_MAX, SCALE, capped, fits_better, is_fast, level, may_move, merged, neighbours, share,
+};
+use tombola_core::{Economy, Kind, Rules};
+
+/// How far the furthest queue is from queue 0, neighbour by neighbour; `None` if one cannot be reached.
+fn diameter(n: u32) -> Option<u32> {
+    let mut distance = vec![None; n as usize];
+    distance[0] = Some(0);
+    let mut next = VecDeque::from([0]);
+    while let Some(i) = next.pop_front() {
+        for other in neighbours(i, n) {
+            if distance[other as usize].is_none() {
+                distance[other as usize] = distance[i as usize].map(|d: u32| d + 1);
+                next.push_back(other);
+            }
+        }
+    }
+    distance
+        .into_iter()
+        .try_fold(0, |most, d| Some(most.max(d?)))
+}
+
+#[test]
+fn neighbours_are_a_torus_whatever_the_number_of_queues() {
+    for (n, expected) in [
+        (2, 1),
+        (3, 1),
+        (4, 1),
+        (6, 2),
+        (8, 2),
+        (12, 3),
+        (16, 3),
+        (64, 7),
+        (96, 7),
+        (128, 9),
+        (256, 15),
+    ] {
+        assert_eq!(diameter(n), Some(expected), "{n} queues");
+    }
+    for n in 1..=1024 {
+        assert!(diameter(n).is_some_and(|d| d * d <= 4 * n), "{n} queues");
+        for i in 0..n {
+            for other in neighbours(i, n) {
+                assert!(
+                    neighbours(other, n).any(|back| back == i),
+                    "{n} queues: {i}, {other}"
+                );
+            }
+        }
+    }
+}
+
+#[test]
+fn shares_of_a_group_add_up() {
+    let tickets = 1000 * u64::from(SCALE);
+    let sum: u64 = (0..64).map(|_| share(tickets, 7, 64 * 7)).sum();
+    assert_eq!(sum, tickets);
+    assert_eq!(share(tickets, 0, 10), 1);
+    assert_eq!(share(tickets, 0, 0), tickets);
+}
+
+/// Threads of 30, 15 and 7 tickets of a group that is entitled to 2.38 CPUs: the first has one, the others share the rest 15 : 7.
+#[test]
+fn levels_fill_with_water() {
+    let tickets = [30, 15, 7].map(|t| t * u64::from(SCALE));
+    let (of_group, above) = (238_000, 100_000);
+    let mut at = LEVEL_MAX;
+    for _ in 0..60 {
+        let active = tickets.iter().map(|&t| capped(t, 1, at)).sum();
+        at = level(active, 3, of_group, above, at);
+    }
+    let usable = tickets.map(|t| capped(t, 1, at) as f64);
+    let all: f64 = usable.iter().sum();
+    let rates = usable.map(|t| 2.38 * t / all);
+    for (rate, due) in rates
+        .into_iter()
+        .zip([1.0, 1.38 * 15.0 / 22.0, 1.38 * 7.0 / 22.0])
+    {
+        assert!((rate - due).abs() < 0.001, "{rates:?}");
+    }
+}
+
+/// With a CPU for each thread, all count the same; and when the CPUs become fewer, tickets count again.
+#[test]
+fn levels_fall_and_rise() {
+    let tickets = [1, 10_000].map(|t| t * u64::from(SCALE));
+    let mut at = LEVEL_MAX;
+    let mut settle = |of_group| {
+        for _ in 0..100 {
+            let active = tickets.iter().map(|&t| capped(t, 1, at)).sum();
+            at = level(active, 2, of_group, 100_000, at);
+        }
+        tickets.map(|t| capped(t, 1, at))
+    };
+    let [small, large] = settle(200_000);
+    assert_eq!(small, large);
+    let [small, large] = settle(50_000);
+    assert_eq!((small, large), (tickets[0], tickets[1]));
+}
+
+#[test]
+fn what_moves_fits_the_gap() {
+    // The smallest that turns the imbalance; else the largest.
+    assert!(fits_better(100, 60, 90));
+    assert!(fits_better(100, 60, 40));
+    assert!(fits_better(100, 40, 30));
+    assert!(fits_better(100, 1, 0));
+    assert!(!fits_better(100, 50, 51));
+    assert!(may_move(100, 400, false) && !may_move(100, 401, false) && may_move(100, 401, true));
+}
+
+#[test]
+fn a_clock_is_fast_by_service() {
+    let a_ms = (1_000_000 << 16) / 500;
+    assert!(is_fast(0, 11 * a_ms, 500, 10_000_000));
+    assert!(!is_fast(0, 9 * a_ms, 500, 10_000_000));
+    assert!(!is_fast(11 * a_ms, 0, 500, 10_000_000));
+    assert!(is_fast(
+        0u64.wrapping_sub(5 * a_ms),
+        6 * a_ms,
+        500,
+        10_000_000
+    ));
+}
+
+#[test]
+fn merged_passes_are_weighted_by_tickets() {
+    let far = 1u64 << 40;
+    assert_eq!(merged(0, 300, far, 100), far / 4);
+    assert_eq!(merged(far, 300, 0, 100), far - far / 4);
+    assert_eq!(merged(7, 0, 9, 0), 7);
+}
+
+/// A waiting leaf goes to another queue with its pass, and nothing of it is left behind.
+#[test]
+fn a_leaf_changes_its_queue() {
+    let mut economy = Economy::with_queues(Rules::stride(1_000_000), 2);
+    let [on_0, on_1] = [0, 1].map(|queue| {
+        let best_effort = economy.on(queue).roots()[1];
+        economy
+            .new_client(Kind::User, best_effort, 1000 * SCALE)
+            .expect("there is room")
+    });
+    let leaf = economy
+        .on(0)
+        .new_client(Kind::Thread, on_0, 100 * SCALE)
+        .expect("there is room");
+    economy.on(0).join(leaf, u64::MAX);
+    economy.wait(leaf, u64::MAX, 0);
+    let pass = economy.client(leaf).pass;
+    economy.take(leaf);
+    assert_eq!(economy.on(0).counters().waiting, 0);
+    assert_eq!(
+        (economy.client(on_0).active, economy.client(on_0).weight),
+        (0, 0)
+    );
+    economy.on(1).put(leaf, on_1);
+    assert_eq!(
+        (economy.client(on_0).older, economy.client(on_1).older),
+        (0, 1)
+    );
+    economy.join(leaf, u64::MAX);
+    economy.wait(leaf, u64::MAX, 0);
+    assert_eq!(economy.client(leaf).pass, pass);
+    assert_eq!(economy.on(1).pick(1), Some(leaf));
+    assert_eq!(economy.on(0).pick(1), None);
+}

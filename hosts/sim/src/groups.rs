@@ -1,0 +1,305 @@
+//! Users and currencies on several run queues: their parts on each, and how many tickets count there (`queues.h`).
+
+use tombola_core::queues::{LEVEL_MAX, SCALE, capped, level, merged, share};
+use tombola_core::{ACTIVE, Economy, Kind};
+
+/// A group's client on a queue.
+struct Part {
+    queue: usize,
+    client: u32,
+    /// Usable tickets of the active clients in it.
+    here: u64,
+    /// How many of the group's usable tickets count here; 0 while none is active.
+    counted: u64,
+}
+
+/// A user, or a currency; the first group is the root: best effort, whose parts are all queues.
+struct Group {
+    parent: usize,
+    tickets: u64,
+    /// So many of them it can use.
+    usable: u64,
+    level: u64,
+    /// Usable tickets in all parts.
+    all: u64,
+    /// Runnable threads in it.
+    threads: u64,
+    /// The latest vnow of a part; it goes on with each charge.
+    clock: u64,
+    /// In ascending order of queues.
+    parts: Vec<Part>,
+}
+
+const ROOT: usize = 0;
+
+/// All groups.
+pub struct Groups {
+    groups: Vec<Group>,
+    /// CPUs of the machine.
+    cpus: u64,
+}
+
+/// The passes of the parts that a thread leaves, from the innermost one on.
+pub struct Passes(Vec<u64>);
+
+impl Groups {
+    pub fn new(economy: &mut Economy, queues: usize, cpus: u64) -> Self {
+        let part = |queue| Part {
+            queue,
+            client: economy.on(queue).roots()[1],
+            here: 0,
+            counted: 0,
+        };
+        let root = Group {
+            parent: ROOT,
+            tickets: 0,
+            usable: cpus,
+            level: LEVEL_MAX,
+            all: 0,
+            threads: 0,
+            clock: 0,
+            parts: (0..queues).map(part).collect(),
+        };
+        Self {
+            groups: vec![root],
+            cpus,
+        }
+    }
+
+    /// A new group in another one; the root is group 0.
+    pub fn add(&mut self, parent: u32, tickets: u32) -> u32 {
+        let tickets = u64::from(tickets) * u64::from(SCALE);
+        self.groups.push(Group {
+            parent: parent as usize,
+            tickets,
+            usable: tickets,
+            level: LEVEL_MAX,
+            all: 0,
+            threads: 0,
+            clock: 0,
+            parts: Vec::new(),
+        });
+        self.groups.len() as u32 - 1
+    }
+
+    pub fn set_tickets(&mut self, group: u32, tickets: u32) {
+        self.groups[group as usize].tickets = u64::from(tickets) * u64::from(SCALE);
+    }
+
+    fn line(&self, group: usize) -> impl Iterator<Item = usize> {
+        std::iter::successors(Some(group), |&g| (g != ROOT).then(|| self.groups[g].parent))
+    }
+
+    fn part(&self, group: usize, queue: usize) -> Option<&Part> {
+        let parts = &self.groups[group].parts;
+        let found = parts.binary_search_by_key(&queue, |part| part.queue);
+        found.ok().map(|found| &parts[found])
+    }
+
+    /// The client of a group on a queue, which is made if there is none yet.
+    pub fn client(&mut self, economy: &mut Economy, group: u32, queue: usize) -> u32 {
+        let group = group as usize;
+        if let Some(part) = self.part(group, queue) {
+            return part.client;
+        }
+        let (parent, tickets) = (self.groups[group].parent, self.groups[group].tickets);
+        let above = self.client(economy, parent as u32, queue);
+        let kind = if parent == ROOT {
+            Kind::User
+        } else {
+            Kind::Currency
+        };
+        let client = economy
+            .on(queue)
+            .new_client(kind, above, tickets as u32)
+            .expect("there are more clients than a machine takes");
+        let parts = &mut self.groups[group].parts;
+        let at = parts.partition_point(|part| part.queue < queue);
+        parts.insert(
+            at,
+            Part {
+                queue,
+                client,
+                here: 0,
+                counted: 0,
+            },
+        );
+        client
+    }
+
+    /// The tickets of a thread, and how many of them it can use.
+    pub fn of_thread(&self, group: u32, tickets: u32) -> (u32, u64) {
+        let tickets = tickets * SCALE;
+        let level = self.groups[group as usize].level;
+        (tickets, capped(u64::from(tickets), 1, level))
+    }
+
+    /// What a thread that can use so many tickets of `group` is worth on a queue, beside others there.
+    pub fn worth(&self, group: u32, queue: usize, usable: u64) -> u64 {
+        let groups = self.line(group as usize).filter(|&g| g != ROOT);
+        groups.fold(usable, |worth, g| {
+            let part = self.part(g, queue).expect("the thread is in it");
+            share(part.counted, worth, part.here)
+        })
+    }
+
+    /// Load of a queue: its active tickets for each of so many CPUs.
+    pub fn load(&self, queue: usize, cpus: u64) -> u64 {
+        self.groups[ROOT].parts[queue].here / cpus
+    }
+
+    pub fn mean_load(&self) -> u64 {
+        self.groups[ROOT].all / self.cpus
+    }
+
+    /// A queue's clock.
+    pub fn clock(&self, economy: &Economy, queue: usize) -> u64 {
+        economy.client(self.groups[ROOT].parts[queue].client).vnow
+    }
+
+    /// A thread of `group` is about to become runnable on a queue where its groups may have been idle.
+    pub fn before_join(&mut self, economy: &mut Economy, group: u32, queue: usize) {
+        let groups: Vec<usize> = self.line(group as usize).collect();
+        for g in groups {
+            self.groups[g].threads += 1;
+            let clock = self.groups[g].clock;
+            let client = self.part(g, queue).expect("the thread is in it").client;
+            economy.on(queue).catch_clock(client, clock);
+        }
+    }
+
+    /// A thread of `group` is no longer runnable.
+    pub fn left(&mut self, group: u32) {
+        let groups: Vec<usize> = self.line(group as usize).collect();
+        for g in groups {
+            self.groups[g].threads -= 1;
+        }
+    }
+
+    /// The usable tickets of threads of `group` on a queue have changed by so much. The tickets of its part there, and of those
+    /// around it, follow; lags stay.
+    pub fn follow(&mut self, economy: &mut Economy, group: u32, queue: usize, change: i64) {
+        self.renew(economy, group, queue, change, |economy, client, tickets| {
+            economy.set_tickets(client, tickets);
+        });
+    }
+
+    fn renew(
+        &mut self,
+        economy: &mut Economy,
+        group: u32,
+        queue: usize,
+        mut change: i64,
+        set: impl Fn(&mut Economy, u32, u32),
+    ) {
+        let mut g = group as usize;
+        loop {
+            let of = &mut self.groups[g];
+            let at = of.parts.binary_search_by_key(&queue, |part| part.queue);
+            let part = &mut of.parts[at.expect("the thread is in it")];
+            part.here = part.here.wrapping_add_signed(change);
+            of.all = of.all.wrapping_add_signed(change);
+            let client = economy.client(part.client);
+            if (client.vnow.wrapping_sub(of.clock) as i64) > 0 {
+                of.clock = client.vnow;
+            }
+            if g == ROOT {
+                return;
+            }
+            let tickets = share(of.tickets, part.here, of.all) as u32;
+            if part.here > 0 && client.tickets != tickets {
+                set(economy.on(queue), part.client, tickets);
+            }
+            let before = part.counted;
+            part.counted = match part.here {
+                0 => 0,
+                here => share(of.usable, here, of.all),
+            };
+            change = part.counted as i64 - before as i64;
+            g = of.parent;
+        }
+    }
+
+    /// Takes a waiting leaf of `group`, which can use so many tickets, off a queue. Its groups' parts keep their passes.
+    pub fn take(
+        &mut self,
+        economy: &mut Economy,
+        group: u32,
+        queue: usize,
+        leaf: u32,
+        usable: u64,
+    ) -> Passes {
+        economy.on(queue).take(leaf);
+        let change = -(usable as i64);
+        self.renew(economy, group, queue, change, |economy, client, tickets| {
+            let pass = economy.client(client).pass;
+            economy.set_share(client, tickets, pass);
+        });
+        let mut passes = Vec::new();
+        for g in self.line(group as usize) {
+            let part = self.part(g, queue).expect("the leaf was in it");
+            passes.push(economy.client(part.client).pass);
+        }
+        Passes(passes)
+    }
+
+    /// Puts it on another queue, where its groups' parts move towards where they were there. It is to join next.
+    pub fn put(
+        &mut self,
+        economy: &mut Economy,
+        group: u32,
+        queue: usize,
+        leaf: u32,
+        usable: u64,
+        left: &Passes,
+    ) {
+        let client = self.client(economy, group, queue);
+        economy.on(queue).put(leaf, client);
+        let mut passes = left.0.iter().copied();
+        for g in self.line(group as usize).collect::<Vec<_>>() {
+            let clock = self.groups[g].clock;
+            let part = self.part(g, queue).expect("it was made");
+            let (client, is_idle) = (part.client, part.here == 0);
+            economy.on(queue).catch_clock(client, clock);
+            let from = passes.next().expect("as many as groups");
+            if g != ROOT && is_idle {
+                let tickets = economy.client(client).tickets;
+                economy.set_share(client, tickets, from);
+            }
+        }
+        let passes = std::cell::RefCell::new(left.0.iter().copied());
+        self.renew(
+            economy,
+            group,
+            queue,
+            usable as i64,
+            |economy, client, tickets| {
+                let from = passes.borrow_mut().next().expect("as many as groups");
+                let c = *economy.client(client);
+                let more = u64::from(tickets.saturating_sub(c.tickets));
+                let pass = match c.state & ACTIVE {
+                    0 => c.pass,
+                    _ => merged(c.pass, u64::from(c.tickets), from, more),
+                };
+                economy.set_share(client, tickets, pass);
+            },
+        );
+    }
+
+    /// Computes the levels anew, from the root down.
+    pub fn renew_levels(&mut self) {
+        for g in 0..self.groups.len() {
+            let of = &self.groups[g];
+            let (usable, above) = match g {
+                ROOT => (self.cpus, 1),
+                _ => {
+                    let above = self.groups[of.parent].level;
+                    (capped(of.tickets, of.threads, above), above)
+                }
+            };
+            let level = level(of.all, of.threads, usable, above, of.level);
+            self.groups[g].usable = usable;
+            self.groups[g].level = level;
+        }
+    }
+}

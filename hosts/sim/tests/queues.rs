@@ -1,0 +1,81 @@
+//! Shares across several run queues.
+
+mod several;
+
+use several::Economy;
+use tombola_sim::{Costs, MS, Rules, SECOND, Scheduler, Simulation, Tombola, Topology, hog};
+
+/// The worst of tasks that are due 5 % of a CPU or more, in windows of 10 s, in percent.
+fn worst(cpus: usize, cpus_each: usize, bound_ms: u64, seed: u64) -> f64 {
+    let outcome = Economy::new(cpus, cpus_each, bound_ms, seed).run(12);
+    let worst = 100.0 * outcome.error(100).1;
+    eprintln!(
+        "{cpus} CPUs, {cpus_each} a queue, seed {seed}: {worst:.2} %, lag {:.1} ms, {:.2} moves a second and CPU",
+        1000.0 * outcome.lag(),
+        outcome.moves
+    );
+    assert!(outcome.moves <= 5.0, "{} moves", outcome.moves);
+    worst
+}
+
+#[test]
+fn queues_of_eight_cpus_share_as_one_does() {
+    for seed in 1..=3 {
+        assert!(worst(16, 8, 10, seed) <= 0.5, "seed {seed}");
+    }
+}
+
+#[test]
+fn queues_of_one_cpu_share_as_one_does() {
+    for seed in 1..=3 {
+        assert!(worst(4, 1, 20, seed) <= 0.7, "seed {seed}");
+        assert!(worst(16, 1, 20, seed) <= 0.7, "seed {seed}");
+    }
+}
+
+/// Five hogs, three and one of users with 3, 2 and 1 tickets cannot be divided among four CPUs so that nobody need move.
+#[test]
+fn shares_hold_where_no_partition_gives_them() {
+    let topology = Topology::from(4);
+    let scheduler = Tombola::with_queues(Rules::stride(MS), topology, 1, 20 * MS);
+    let mut simulation = Simulation::new(scheduler, topology, Costs::default(), 1);
+    let mut of_users = Vec::new();
+    for (hogs, base_tickets) in [(5, 3000), (3, 2000), (1, 1000)] {
+        let user = simulation.scheduler.user(base_tickets);
+        let tasks: Vec<_> = (0..hogs)
+            .map(|_| simulation.task(user, 100, hog()))
+            .collect();
+        of_users.push(tasks);
+    }
+    simulation.run_until(SECOND);
+    let used = |simulation: &Simulation<Tombola>| -> Vec<u64> {
+        let of = |tasks: &Vec<usize>| tasks.iter().map(|&t| simulation.machine.ran_ns(t)).sum();
+        of_users.iter().map(of).collect()
+    };
+    let before = used(&simulation);
+    simulation.run_for(20 * SECOND);
+    let after = used(&simulation);
+    for (i, due) in [1.0 / 2.0, 1.0 / 3.0, 1.0 / 6.0].into_iter().enumerate() {
+        let part = (after[i] - before[i]) as f64 / (80 * SECOND) as f64;
+        assert!(
+            (part - due).abs() < 0.01 * due,
+            "user {i}: {part:.4} of {due:.4}"
+        );
+    }
+    // One task waits on each queue, so any imbalance is turned round by a move.
+    assert!(simulation.scheduler.moves > 10);
+}
+
+/// What sleeps and wakes up changes its queue, and its group's tickets follow.
+#[test]
+fn idle_cpus_take_what_waits_elsewhere() {
+    let topology = Topology::from(4);
+    let scheduler = Tombola::with_queues(Rules::stride(MS), topology, 2, 10 * MS);
+    let mut simulation = Simulation::new(scheduler, topology, Costs::default(), 1);
+    let user = simulation.scheduler.user(1000);
+    let tasks: Vec<_> = (0..4).map(|_| simulation.task(user, 100, hog())).collect();
+    simulation.run_until(SECOND);
+    for task in tasks {
+        assert!(simulation.machine.ran_ns(task) > 990 * MS, "{task}");
+    }
+}
