@@ -218,8 +218,8 @@ c_functions! {
     "tombola_charge_heir" charge_heir(q: &mut Queue, r: &Rules, i: u32, heir: u32, forked_ns: u64) -> u32;
     "tombola_frozen" frozen(q: &mut Queue, i: u32) -> u32;
     "tombola_share" share(tickets: u64, here: u64, all: u64) -> u64;
-    "tombola_capped" capped(tickets: u64, cpus: u64, level: u64) -> u64;
-    "tombola_level" level(active: u64, threads: u64, tickets: u64, above: u64, former: u64) -> u64;
+    "tombola_capped" capped(tickets: u64, cpus: u64, price: u64) -> u64;
+    "tombola_price" price(active: u64, threads: u64, tickets: u64, above: u64, former: u64) -> u64;
     "tombola_is_fast" is_fast(own: u64, other: u64, mean_load: u64, bound_ns: u64) -> u32;
     "tombola_is_far" is_far(own: u64, other: u64, mean_load: u64, bound_ns: u64) -> u32;
     "tombola_may_move" may_move(gap: u64, v: u64, is_far: u32) -> u32;

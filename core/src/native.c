@@ -139,14 +139,14 @@ u64 EXPORT(share)(u64 tickets, u64 here, u64 all)
 	return tb_share(tickets, here, all);
 }
 
-u64 EXPORT(capped)(u64 tickets, u64 cpus, u64 level)
+u64 EXPORT(capped)(u64 tickets, u64 cpus, u64 price)
 {
-	return tb_capped(tickets, cpus, level);
+	return tb_capped(tickets, cpus, price);
 }
 
-u64 EXPORT(level)(u64 active, u64 threads, u64 tickets, u64 above, u64 former)
+u64 EXPORT(price)(u64 active, u64 threads, u64 tickets, u64 above, u64 former)
 {
-	return tb_level(active, threads, tickets, above, former);
+	return tb_price(active, threads, tickets, above, former);
 }
 
 u32 EXPORT(is_fast)(u64 own, u64 other, u64 mean_load, u64 bound_ns)

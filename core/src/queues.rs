@@ -4,8 +4,8 @@ use crate::ffi;
 
 /// Tickets are multiplied by this where they are divided among queues.
 pub const SCALE: u32 = 1 << 8;
-/// The level that caps nothing.
-pub const LEVEL_MAX: u64 = 1 << 40;
+/// The price that caps nothing.
+pub const PRICE_MAX: u64 = 1 << 40;
 
 /// The tickets of a group that count on one queue, where `here` of its `all` active tickets are. At least 1.
 #[must_use]
@@ -13,18 +13,18 @@ pub fn share(tickets: u64, here: u64, all: u64) -> u64 {
     ffi::share(tickets, here, all)
 }
 
-/// Tickets, or so many as can be used on so many CPUs if each is worth `level`. At least 1.
+/// Tickets, or so many as can be used on so many CPUs if each is worth `price`. At least 1.
 #[must_use]
-pub fn capped(tickets: u64, cpus: u64, level: u64) -> u64 {
-    ffi::capped(tickets, cpus, level)
+pub fn capped(tickets: u64, cpus: u64, price: u64) -> u64 {
+    ffi::capped(tickets, cpus, price)
 }
 
-/// The level of a group: the tickets for each CPU that it is entitled to. It has `active` capped tickets of `threads` runnable
+/// The price of a group: the tickets for each CPU that it is entitled to. It has `active` capped tickets of `threads` runnable
 /// threads, and `tickets` itself, capped, where a CPU is worth `above`; at the root, the machine's CPUs and 1. `former`: the
-/// level of the last period.
+/// price of the last period.
 #[must_use]
-pub fn level(active: u64, threads: u64, tickets: u64, above: u64, former: u64) -> u64 {
-    ffi::level(active, threads, tickets, above, former)
+pub fn price(active: u64, threads: u64, tickets: u64, above: u64, former: u64) -> u64 {
+    ffi::price(active, threads, tickets, above, former)
 }
 
 /// Is another queue's clock ahead by more than `bound_ns` of a CPU's service at the mean load?

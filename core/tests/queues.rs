@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 use tombola_core::queues::{
-    LEVEL_MAX, SCALE, capped, fits_better, is_fast, level, may_move, merged, neighbours, share,
+    PRICE_MAX, SCALE, capped, fits_better, is_fast, may_move, merged, neighbours, price, share,
 };
 use tombola_core::{Economy, Kind, Rules};
 
@@ -65,13 +65,13 @@ fn shares_of_a_group_add_up() {
 
 /// Threads of 30, 15 and 7 tickets of a group that is entitled to 2.38 CPUs: the first has one, the others share the rest 15 : 7.
 #[test]
-fn levels_fill_with_water() {
+fn prices_fill_with_water() {
     let tickets = [30, 15, 7].map(|t| t * u64::from(SCALE));
     let (of_group, above) = (238_000, 100_000);
-    let mut at = LEVEL_MAX;
+    let mut at = PRICE_MAX;
     for _ in 0..60 {
         let active = tickets.iter().map(|&t| capped(t, 1, at)).sum();
-        at = level(active, 3, of_group, above, at);
+        at = price(active, 3, of_group, above, at);
     }
     let usable = tickets.map(|t| capped(t, 1, at) as f64);
     let all: f64 = usable.iter().sum();
@@ -86,13 +86,13 @@ fn levels_fill_with_water() {
 
 /// With a CPU for each thread, all count the same; and when the CPUs become fewer, tickets count again.
 #[test]
-fn levels_fall_and_rise() {
+fn prices_fall_and_rise() {
     let tickets = [1, 10_000].map(|t| t * u64::from(SCALE));
-    let mut at = LEVEL_MAX;
+    let mut at = PRICE_MAX;
     let mut settle = |of_group| {
         for _ in 0..100 {
             let active = tickets.iter().map(|&t| capped(t, 1, at)).sum();
-            at = level(active, 2, of_group, 100_000, at);
+            at = price(active, 2, of_group, 100_000, at);
         }
         tickets.map(|t| capped(t, 1, at))
     };

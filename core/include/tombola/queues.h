@@ -10,16 +10,18 @@
  *                        │                                          └─ thread (100)
  *                        └─ part on queue 1, 3000 x 100/300 = 1000 ─── thread (100)
  *
- * Tickets of a part (tb_share). A group's tickets count on each queue in proportion to the tickets that are active in it there.
+ * Tickets of a part (tb_share). A group's tickets count on each queue in proportion to the usable tickets of what is runnable in
+ * it there.
  *
- * Level (tb_level, tb_capped). A thread uses at most one CPU, and a group at most as many as it has runnable threads. Tickets
- * beyond that would make a queue seem busier than it is, and draw tickets away from the group's other parts. So tickets are
- * capped at what they can buy: a group's level is the tickets for each CPU that the group is entitled to. Each period the levels
- * are computed from the capped tickets of the last one, from base down. This is water-filling by iteration; it converges, as
- * capping lowers levels and a lower level caps more.
+ * Usable tickets (tb_price, tb_capped). A thread uses at most one CPU, and a group at most as many as it has runnable threads.
+ * Within a queue the economy handles tickets beyond that, so the tree has them all. But they would make a queue seem busier than
+ * it is, and draw tickets away from the group's other parts. So in loads and in shares, tickets are capped at what they can buy.
+ * A group's price is the tickets for each CPU that the group is entitled to. Each period the prices are computed from the usable
+ * tickets of the last one, from base down. That is water-filling by iteration: from above it converges by the ratio of capped
+ * threads to CPUs.
  *
  * Clock rule (tb_is_fast). Passes are absolute: vnow of best effort is each queue's clock, and of one machine. It advances by 1 /
- * load, load being the queue's capped tickets for each of its CPUs. So the difference of two clocks is the service that clients
+ * load, load being the queue's usable tickets for each of its CPUs. So the difference of two clocks is the service that clients
  * of the slow queue are behind those of the fast one, per ticket. When it exceeds a bound, one waiting thread moves from the slow
  * queue to the fast one, if that also has less load. It keeps its pass, so the difference is its credit there; and of its groups'
  * parts as much moves as it holds tickets (tb_merged).
@@ -41,10 +43,10 @@
 
 /* Tickets are multiplied by 2^TB_SHARE_SHIFT where they are divided among queues, or small ones could not be divided. */
 #define TB_SHARE_SHIFT 8
-/* Levels are between a ticket, which caps all to the same, and this, which caps none. */
-#define TB_LEVEL_MIN (1ull << TB_SHARE_SHIFT)
-#define TB_LEVEL_MAX (1ull << 40)
-#define TB_LEVEL_SHIFT 20
+/* Prices are between a ticket, which caps all to the same, and this, which caps none. */
+#define TB_PRICE_MIN (1ull << TB_SHARE_SHIFT)
+#define TB_PRICE_MAX (1ull << 40)
+#define TB_PRICE_SHIFT 20
 
 /*
  * The tickets of a group that count on one queue: `here` of its `all` active tickets are there. Rounded to the nearest, at least
@@ -57,32 +59,32 @@ TB_INLINE u64 tb_share(u64 tickets, u64 here, u64 all)
 	return share ? share : 1;
 }
 
-/* Tickets, or so many as can be used on so many CPUs, each worth `level`. At least 1. */
-TB_INLINE u64 tb_capped(u64 tickets, u64 cpus, u64 level)
+/* Tickets, or so many as can be used on so many CPUs, each worth `price`. At least 1. */
+TB_INLINE u64 tb_capped(u64 tickets, u64 cpus, u64 price)
 {
-	u64 most = cpus * level;
+	u64 most = cpus * price;
 
 	most = tickets < most ? tickets : most;
 	return most ? most : 1;
 }
 
 /*
- * The level of a group with `active` capped tickets, of which `threads` are runnable. It has `tickets` itself, capped, where a
- * CPU is worth `above`; at the root `tickets` are the machine's CPUs and `above` is 1. `former` is the level by which its clients
- * are capped now. If its threads can have a CPU each, the level falls until all are capped to the same. If they cannot although
+ * The price of a group with `active` usable tickets, of which `threads` are runnable. It has `tickets` itself, capped, where a
+ * CPU is worth `above`; at the root `tickets` are the machine's CPUs and `above` is 1. `former` is the price by which its clients
+ * are capped now. If its threads can have a CPU each, the price falls until all are capped to the same. If they cannot although
  * all are capped, it rises by at least a quarter.
  */
-TB_INLINE u64 tb_level(u64 active, u64 threads, u64 tickets, u64 above, u64 former)
+TB_INLINE u64 tb_price(u64 active, u64 threads, u64 tickets, u64 above, u64 former)
 {
-	u64 cpus = (tickets << TB_LEVEL_SHIFT) / (above ? above : 1), level;
+	u64 cpus = (tickets << TB_PRICE_SHIFT) / (above ? above : 1), price;
 
 	if (!cpus)
-		return TB_LEVEL_MAX;
-	level = (active << TB_LEVEL_SHIFT) / cpus;
+		return TB_PRICE_MAX;
+	price = (active << TB_PRICE_SHIFT) / cpus;
 	/* Rounded up, or it would fall back to where all are capped. */
-	if (threads << TB_LEVEL_SHIFT > cpus)
-		level = active >= threads * former ? tb_max(level, former + former / 4) : level + 1;
-	return tb_min(tb_max(level, TB_LEVEL_MIN), TB_LEVEL_MAX);
+	if (threads << TB_PRICE_SHIFT > cpus)
+		price = active >= threads * former ? tb_max(price, former + former / 4) : price + 1;
+	return tb_min(tb_max(price, TB_PRICE_MIN), TB_PRICE_MAX);
 }
 
 /* Is another queue's clock ahead by more than bound_ns of a CPU's service at the mean load? */

@@ -1,6 +1,6 @@
 //! Users and currencies on several run queues: their parts on each, and how many tickets count there (`queues.h`).
 
-use tombola_core::queues::{LEVEL_MAX, SCALE, capped, level, merged, share};
+use tombola_core::queues::{PRICE_MAX, SCALE, capped, merged, price, share};
 use tombola_core::{ACTIVE, Economy, Kind};
 
 /// A group's client on a queue.
@@ -19,7 +19,7 @@ struct Group {
     tickets: u64,
     /// So many of them it can use.
     usable: u64,
-    level: u64,
+    price: u64,
     /// Usable tickets in all parts.
     all: u64,
     /// Runnable threads in it.
@@ -54,7 +54,7 @@ impl Groups {
             parent: ROOT,
             tickets: 0,
             usable: cpus,
-            level: LEVEL_MAX,
+            price: PRICE_MAX,
             all: 0,
             threads: 0,
             clock: 0,
@@ -73,7 +73,7 @@ impl Groups {
             parent: parent as usize,
             tickets,
             usable: tickets,
-            level: LEVEL_MAX,
+            price: PRICE_MAX,
             all: 0,
             threads: 0,
             clock: 0,
@@ -130,8 +130,8 @@ impl Groups {
     /// The tickets of a thread, and how many of them it can use.
     pub fn of_thread(&self, group: u32, tickets: u32) -> (u32, u64) {
         let tickets = tickets * SCALE;
-        let level = self.groups[group as usize].level;
-        (tickets, capped(u64::from(tickets), 1, level))
+        let price = self.groups[group as usize].price;
+        (tickets, capped(u64::from(tickets), 1, price))
     }
 
     /// What a thread that can use so many tickets of `group` is worth on a queue, beside others there.
@@ -286,20 +286,20 @@ impl Groups {
         );
     }
 
-    /// Computes the levels anew, from the root down.
-    pub fn renew_levels(&mut self) {
+    /// Computes the prices anew, from the root down.
+    pub fn renew_prices(&mut self) {
         for g in 0..self.groups.len() {
             let of = &self.groups[g];
             let (usable, above) = match g {
                 ROOT => (self.cpus, 1),
                 _ => {
-                    let above = self.groups[of.parent].level;
+                    let above = self.groups[of.parent].price;
                     (capped(of.tickets, of.threads, above), above)
                 }
             };
-            let level = level(of.all, of.threads, usable, above, of.level);
+            let price = price(of.all, of.threads, usable, above, of.price);
             self.groups[g].usable = usable;
-            self.groups[g].level = level;
+            self.groups[g].price = price;
         }
     }
 }

@@ -422,7 +422,7 @@ impl Tombola {
 
     fn renew(&mut self) {
         let queues = self.queues.as_mut().expect("there are several");
-        queues.groups.renew_levels();
+        queues.groups.renew_prices();
         let clock = |queue| queues.groups.clock(&self.economy, queue);
         let ahead = |a: &usize, b: &usize| (clock(*a).wrapping_sub(clock(*b)) as i64).cmp(&0);
         let fastest = (0..queues.count()).max_by(ahead);
