@@ -605,7 +605,7 @@ const RT_APP_FAULTS: [(&str, &str, &str, &str); 13] = [
         "time",
         "\"run\": 2000",
         "\"run\": -1",
-        "tasks.periodic.run is wrong",
+        "tasks.periodic.run has a wrong value",
     ),
     ("tasks", "\"tasks\"", "\"task\"", "there are no tasks"),
     (
@@ -614,7 +614,7 @@ const RT_APP_FAULTS: [(&str, &str, &str, &str); 13] = [
         "{ \"tasks\": {} }",
         "there are no tasks",
     ),
-    ("list", RT_APP, "[]", "the file is wrong"),
+    ("list", RT_APP, "[]", "the file has a wrong value"),
 ];
 
 #[test]

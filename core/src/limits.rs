@@ -12,13 +12,13 @@ pub const BASE_TICKETS_MIN: u32 = 100;
 pub const BASE_TICKETS_MAX: u32 = 10_000;
 /// Base tickets of a user if none were set.
 pub const BASE_TICKETS_DEFAULT: u32 = 1000;
-/// Clients on one run queue of a process, "none" included; the kernel's scheduler has an eighth of that.
+/// Clients on all run queues together, "none" included; the kernel's scheduler has an eighth of that.
 pub const CLIENTS: u32 = 262_144;
 /// Levels of nested currencies, a user's own not counted.
 pub const NESTED_MAX: u32 = 8;
 /// The whole machine, in tickets of base's clients.
 pub const MACHINE_TICKETS: u32 = 10_000;
-/// The most tickets that the arithmetic takes.
+/// The most tickets of a client; with several queues, times [`crate::queues::SCALE`].
 pub const TICKETS_LIMIT: u32 = (1 << 14) - 1;
 /// Levels of the tree, base and leaf included.
 pub const DEPTH: u32 = 13;

@@ -261,7 +261,7 @@ impl Reader {
                     if let Some(key) = foreign {
                         return Err(fault(
                             format!("{place}.{key} is not simulated"),
-                            "only a task as a whole has it",
+                            "in the simulation a phase has only \"loop\"; the rest is set for the whole task",
                             "move it to the task, or remove it",
                         ));
                     }
@@ -375,9 +375,9 @@ fn number(place: &str, value: &Value, range: RangeInclusive<i64>) -> Found<i64> 
 
 fn wrong(place: &str, wanted: &str) -> Fault {
     fault(
-        format!("{place} is wrong"),
-        format!("it is {wanted}"),
-        "correct it",
+        format!("{place} has a wrong value"),
+        format!("it must be {wanted}"),
+        format!("write {wanted}"),
     )
 }
 

@@ -62,7 +62,7 @@ TB_INLINE u64 tb_advance(u64 used_ns, u64 draw, u64 tickets)
 	return ((used_ns * draw) >> (TB_DRAW_SHIFT - TB_PASS_SHIFT)) / tickets;
 }
 
-/* The service, in ns, that a (positive) distance of passes stands for. pass < 2^50 and tickets < 2^14: fits. */
+/* The service, in ns, that a (positive) distance of passes stands for. pass x tickets is below 2^46 ns x 2^16: fits. */
 TB_INLINE u64 tb_service_ns(u64 pass, u64 tickets)
 {
 	return (pass * tickets) >> TB_PASS_SHIFT;
@@ -88,7 +88,7 @@ TB_INLINE u64 tb_returned_ns(u64 service_ns)
 	return 2 * TB_YOUNG_NS - service_ns;
 }
 
-/* A (positive) distance to vnow at `from` tickets, converted to `to` tickets. distance < 2^49, from < 2^14: fits. */
+/* A (positive) distance to vnow at `from` tickets, converted to `to` tickets. It is bounded to 2^29 ns x 2^16 / from: fits. */
 TB_INLINE u64 tb_exchanged(u64 distance, u64 from, u64 to)
 {
 	return distance * from / (to ? to : 1);

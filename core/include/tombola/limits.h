@@ -14,15 +14,15 @@
 #define TB_MACHINE_TICKETS 10000
 
 /*
- * Clients on one run queue: threads, and the currencies that hold them. A power of two; index 0 means "none". A host with more
- * memory defines a larger number, and the height that belongs to it.
+ * Clients on all run queues together: threads, and the currencies that hold them. A power of two; index 0 means "none". A host
+ * with more memory defines a larger number, and the height that belongs to it.
  */
 #ifndef TB_CLIENTS
 #define TB_CLIENTS 32768
 /* An AVL tree of TB_CLIENTS nodes is at most 1.4405 log2(32768 + 2) = 21.6 high. */
 #define TB_HEIGHT 22
 #endif
-/* The root of the most run queues. */
+/* The square root of the largest number of run queues. */
 #define TB_QUEUES_ROOT 64
 /* Levels of nested currencies, a user's own not counted. */
 #define TB_NESTED_MAX 8
@@ -50,7 +50,10 @@
 #define TB_YOUNG_NS 50000000ull
 
 _Static_assert((TB_CLIENTS & (TB_CLIENTS - 1)) == 0, "client indices are masked");
-/* The most tickets that the arithmetic takes; more than a client may be given. */
+/*
+ * The most tickets of a client; more than it may be given. With several queues, times 2^TB_SHARE_SHIFT: at most 1024 such clients
+ * then fit into the weight (u32) of a currency on one queue.
+ */
 #define TB_TICKETS_LIMIT ((1 << 14) - 1)
 _Static_assert(TB_TICKETS_MAX <= TB_TICKETS_LIMIT && TB_BASE_TICKETS_MAX <= TB_TICKETS_LIMIT &&
-	       TB_MACHINE_TICKETS <= TB_TICKETS_LIMIT, "economy.h counts on 14 bits of tickets");
+	       TB_MACHINE_TICKETS <= TB_TICKETS_LIMIT, "tickets have 14 bits");

@@ -20,11 +20,11 @@
  * tickets of the last one, from base down. That is water-filling by iteration: from above it converges by the ratio of capped
  * threads to CPUs.
  *
- * Clock rule (tb_is_fast). Passes are absolute: vnow of best effort is each queue's clock, and of one machine. It advances by 1 /
- * load, load being the queue's usable tickets for each of its CPUs. So the difference of two clocks is the service that clients
- * of the slow queue are behind those of the fast one, per ticket. When it exceeds a bound, one waiting thread moves from the slow
- * queue to the fast one, if that also has less load. It keeps its pass, so the difference is its credit there; and of its groups'
- * parts as much moves as it holds tickets (tb_merged).
+ * Clock rule (tb_is_fast). Passes are absolute: vnow of best effort is each queue's clock, and clocks of different queues can be
+ * compared. It advances by 1 / load, load being the queue's usable tickets for each of its CPUs. So the difference of two clocks
+ * is the service that clients of the slow queue are behind those of the fast one, per ticket. When it exceeds a bound, one
+ * waiting thread moves from the slow queue to the fast one, if that also has less load. It keeps its pass, so the difference is
+ * its credit there; and of its groups' parts as much moves as it holds tickets (tb_merged).
  *
  * What moves (tb_fits_better). Let gap be the tickets by which the slow queue's load exceeds the fast one's, for all CPUs of a
  * queue. A client of more than gap / 2 turns the imbalance round, so that the clocks meet again. The smallest such client turns
@@ -32,7 +32,7 @@
  * nearly all of the tickets hardly waits. When it is the only one that does, it stays, unless the clocks are far apart
  * (tb_may_move).
  *
- * Bound (a sketch, which no test holds yet). Let D be the bound on clocks, p the period of checks, q a quantum, all in ns of a
+ * Bound (a sketch, which no test checks yet). Let D be the bound on clocks, p the period of checks, q a quantum, all in ns of a
  * CPU's service at mean load; L the mean load, L_min and L_max the smallest and largest, rho = L (1 / L_min - 1 / L_max), and k
  * the moves that turn an imbalance round. While a queue is slow and a client that fits waits there, each check moves one. So with
  * all queues as partners no clock is behind another by more than D + k p rho + q L / L_min, and no client by more than a quantum
@@ -69,10 +69,10 @@ TB_INLINE u64 tb_capped(u64 tickets, u64 cpus, u64 price)
 }
 
 /*
- * The price of a group with `active` usable tickets, of which `threads` are runnable. It has `tickets` itself, capped, where a
- * CPU is worth `above`; at the root `tickets` are the machine's CPUs and `above` is 1. `former` is the price by which its clients
- * are capped now. If its threads can have a CPU each, the price falls until all are capped to the same. If they cannot although
- * all are capped, it rises by at least a quarter.
+ * The price of a group whose runnable clients have `active` usable tickets, and in which `threads` threads are runnable. It has
+ * `tickets` itself, capped, where a CPU is worth `above`; at the root `tickets` are the machine's CPUs and `above` is 1. `former`
+ * is the price by which its clients are capped now. If its threads can have a CPU each, the price falls until all are capped to
+ * the same. If they cannot although all are capped, it rises by at least a quarter.
  */
 TB_INLINE u64 tb_price(u64 active, u64 threads, u64 tickets, u64 above, u64 former)
 {
@@ -146,11 +146,14 @@ TB_FN u32 tb_neighbour(u32 i, u32 n, u32 k)
 	return k & 2 ? (i + n - by) % n : (i + by) % n;
 }
 
-/* Change a client's tickets and its pass at once, both given by other queues. An inactive client joins with all of its lag. */
+/*
+ * Change a client's tickets and its pass at once, both given by other queues. What was charged in advance is converted to the new
+ * tickets, as its settlement will undo it at those. An inactive client joins with all of its lag.
+ */
 TB_FN u32 tb_set_share(struct tb_queue *q, const struct tb_rules *r, u32 i, u32 tickets, u64 pass)
 {
 	struct tb_client *c = tb_at(q, i), *p = tb_at(q, c->parent);
-	u64 grown = c->state & TB_QUEUED ? c->level : p->served - tb_settled(c) - c->level;
+	u64 grown = p->served - tb_settled(c) - c->level; /* if it runs */
 
 	if (c->state & TB_QUEUED)
 		tb_order_remove(q, p, c);
@@ -158,6 +161,8 @@ TB_FN u32 tb_set_share(struct tb_queue *q, const struct tb_rules *r, u32 i, u32 
 		tb_mean_remove(p, c);
 	if (c->state & TB_BEHIND)
 		p->behind += tickets - c->tickets;
+	pass -= tb_advance(c->precharged_ns, TB_DRAW_ONE, c->tickets);
+	pass += tb_advance(c->precharged_ns, TB_DRAW_ONE, tickets);
 	c->tickets = tickets;
 	c->pass = pass;
 	c->key = tb_key(r, c, pass);

@@ -6,7 +6,7 @@
  * includes any header of the core:
  *
  *   TB_FN        how a function of some size is declared (default: static)
- *   TB_ONE_QUEUE its only run queue contains all clients; else several queues may point to them
+ *   TB_ONE_QUEUE the host has one run queue, which contains the clients; without it, run queues share them (tb_pool)
  *   tb_loop(n)   a loop whose body breaks out of it within n rounds (default: a for loop of at most n rounds). The kernel's host
  *                ignores n, and lets the kernel end a loop after very many rounds (hosts/kernel/bpf/kernel.h, can_loop).
  */

@@ -2,9 +2,9 @@
 /*
  * Kernel threads, and user threads in the last steps of their exit, do not wait for tickets. A kernel thread that wakes up
  * preempts; an exiting thread is the next one in the local DSQ. One whose slice is over waits in a DSQ of its CPU's own. Such
- * threads and draws alternate: a quantum of draws, then a slice of a quantum, which a waking thread may end after protect_ns. In
- * the local DSQ two of them would keep all others from the CPU for as long as they compute: the kernel does not call dispatch
- * while the local DSQ has a thread.
+ * threads and draws alternate: a quantum of draws, then a slice of a quantum, which a waking thread may end after protect_ns, or
+ * at once from another CPU or with tick_slices. In the local DSQ two of them would keep all others from the CPU for as long as
+ * they compute: the kernel does not call dispatch while the local DSQ has a thread.
  */
 #pragma once
 #include "slice.h"

@@ -180,6 +180,7 @@ static __always_inline void take_place(struct tb_queue *q, u32 process, u32 leaf
 	made->pass = c->pass;
 	made->used_ns = c->used_ns;
 	made->young_ns = c->young_ns;
+	made->level = tombola_config.rules.lag_ns; /* it joins with all of its lag, like any client that moves */
 	state->home = of_leaf->home;
 	state->limit = of_leaf->limit;
 	state->frozen = of_leaf->frozen;

@@ -45,7 +45,7 @@
  * once, but if it went on, a system call that cannot be preempted might last for tens of milliseconds.
  */
 #define LATE_PAUSE 5
-/* Threads frozen in system calls that get such slices: in all, of one user, and for how much CPU time of a thread. */
+/* Threads with urgent turns (SLICE_URGENT_NS): at most so many in all and of one user, and for so much CPU time of a thread. */
 #define NR_URGENT 512
 #define NR_URGENT_OF_USER 32
 #define URGENT_MOST_NS 1000000000ull
@@ -124,7 +124,7 @@ struct client_state {
 	u32 child;
 	u32 child_tid; /* that thread's tid, */
 	u64 forked_ns; /* and its own young_ns then, with the run that was not charged yet */
-	u64 interrupted_ns; /* of a leaf: its exec_ns when last interrupted in user mode; equal: it has not run since */
+	u64 interrupted_ns; /* of a leaf: its exec_ns at its last stop, if that was an interrupt in user mode, else 0 */
 	u64 frozen_ns; /* of a leaf: CPU time used since it was frozen, and by its forker before the fork */
 	u64 home;    /* of a client of the frozen root or of a reservation: number of the currency that it comes from */
 	u16 limit;   /* the most tickets that its owner may give it, set by an administrator; or TOMBOLA_NO_LIMIT */

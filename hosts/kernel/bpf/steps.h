@@ -113,8 +113,8 @@ static __always_inline void settle_bill(u32 leaf, u64 next_ns)
 
 /*
  * The leaf that gets a CPU, among those that may run on `mask`: `held`, which has the CPU and could go on, and is settled first
- * (TB_NONE: there is none); or the best waiting leaf; or a leaf out of turn, with DRAW_OVERDUE or DRAW_URGENT in the upper half.
- * A waiting leaf is then withdrawn. TB_NONE if none may run there.
+ * (TB_NONE: there is none); or the best waiting leaf; or a leaf out of turn, with DRAW_OVERDUE (and DRAW_LATE) or DRAW_URGENT in
+ * the upper half. A waiting leaf is then withdrawn. TB_NONE if none may run there.
  */
 __noinline u64 step_draw(u32 cpu, u32 held, u64 now, u64 mask)
 {
@@ -159,7 +159,10 @@ __noinline u64 step_draw(u32 cpu, u32 held, u64 now, u64 mask)
 /* The running thread goes on; is preempted now; or is preempted later. NEXT: the waking thread is next, and need not wait. */
 enum preempt { PREEMPT_NONE = 0, PREEMPT_NOW = 1, PREEMPT_LATER = 2, PREEMPT_NEXT = 4 };
 
-/* A thread wakes up during a kernel thread's slice, which ends then, but not before protect_ns of it. */
+/*
+ * A thread wakes up during a kernel thread's slice, which ends then, but not before protect_ns of it if the CPU can set its timer
+ * (tombola_enqueue); otherwise at once.
+ */
 static __always_inline u32 shorten_kthread(struct cpu *c, u64 now)
 {
 	u64 protected_ns = c->since_ns + tombola_config.rules.protect_ns;
@@ -355,7 +358,9 @@ __noinline int step_charge_heir(u32 client, u32 heir, u64 forked_ns)
 		return 0;
 	bpf_spin_lock(&rq->lock);
 	tb_charge_heir(&rq->economy, RULES, client, heir, forked_ns);
+	/* An exiting thread may sleep before its last stop: what it uses from here on is counted from 0. */
 	tb_at(&rq->economy, client)->young_ns = 0;
+	state_of(client)->forked_ns = 0;
 	bpf_spin_unlock(&rq->lock);
 	return 0;
 }

@@ -290,8 +290,9 @@ static __always_inline void thaw_to_die(struct task_struct *p, struct task *t)
 }
 
 /*
- * The thread is exiting. When it is the last one, what its process consumed since it last forked is charged to the child of that
- * fork, as the next link of a chain; or else all that it consumed to `parent`, which may be waiting for it.
+ * The thread is exiting, and stops, perhaps not for the last time. Once all threads of its process have begun to exit, what the
+ * process consumed since it last forked is charged to the child of that fork, as the next link of a chain; or else all that it
+ * consumed to `parent`, which may be waiting for it.
  */
 static __always_inline void charge_heir(struct task_struct *p, struct task *t, u32 parent)
 {
@@ -300,12 +301,16 @@ static __always_inline void charge_heir(struct task_struct *p, struct task *t, u
 	struct client_state *state;
 	u32 process;
 
-	/* Not by its clients: kernels before 6.18 report an exit late. */
+	/* The kernel's count of threads, not the process's clients: kernels before 6.18 report an exit late. */
 	if (!rq || !signal || signal->live.counter)
 		return;
-	/* Kernels before 6.18 report this exit perhaps only after the parent's, which must not take the dead for its heir. */
-	if (parent)
-		__sync_val_compare_and_swap(&state_of(process_of(&rq->economy, parent))->child, t->client, TB_NONE);
+	/* Nor must the parent take a thread of the dead process for its heir, if it exits before this is reported. */
+	if (parent) {
+		u32 *child = &state_of(process_of(&rq->economy, parent))->child, last = *child;
+
+		if (last && state_of(last)->tgid == (u32)p->tgid)
+			__sync_val_compare_and_swap(child, last, TB_NONE);
+	}
 	process = process_of(&rq->economy, t->client);
 	state = state_of(process);
 	if (state->child && state_of(state->child)->id == state->child_tid &&

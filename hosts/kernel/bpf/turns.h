@@ -12,7 +12,10 @@
 /* Beside DRAW_OVERDUE: it has waited for so long that its slice ends as soon as it begins. */
 #define DRAW_LATE (1ull << 34)
 
-/* A frozen thread that was interrupted in user mode holds no lock of the kernel's. One that never is gets URGENT_MOST_NS. */
+/*
+ * Needs a frozen thread no more urgent turns? Its last stop was an interrupt in user mode, so it holds no kernel lock; or it has
+ * used URGENT_MOST_NS since it was frozen.
+ */
 static __always_inline bool needs_no_turn(u32 leaf)
 {
 	struct client_state *state = state_of(leaf);
@@ -76,8 +79,9 @@ static __always_inline void end_turn(struct cpu *c, u64 now)
 
 /*
  * The leaf that gets the CPU out of turn. After such a slice a pause follows on a CPU that others want, so all such leaves
- * together get a small part of it, however many of them a user makes. The pause is shorter when it becomes late for the oldest.
- * At last the pauses, and all slices in turn, are the shortest.
+ * together get a small part of it, however many of them a user makes. Overdue and urgent leaves alternate. Once the overdue leaf
+ * is late (4 x patience_ns), the pause is shorter and urgent ones wait; from 5 x patience_ns on, the pause and all slices in turn
+ * are SLICE_MIN_NS.
  */
 static __noinline u64 out_of_turn(struct run_queue *rq, struct cpu *c, u64 now, u64 mask, bool wanted)
 {

@@ -119,14 +119,14 @@ pub enum Error {
     #[error(
         "there is no currency {name}\n  \
          cause: it was not made, it was retired, or it is another user's and hidden from you\n  \
-         next:  tombola currency list shows yours"
+         next:  tombola currency list shows yours; as root, tombola currency list -u USER shows another user's"
     )]
     NoCurrency { name: String },
 
     #[error(
         "there is a currency {name} already\n  \
          cause: each of a user's currencies has a name of its own, also if it is nested\n  \
-         next:  choose another name, or change that one: tombola currency fund {name} TICKETS"
+         next:  choose another name, or change that one: tombola currency fund {name} TICKETS (another user's: USER:{name})"
     )]
     CurrencyExists { name: String },
 
@@ -274,7 +274,7 @@ pub enum Error {
     #[error(
         "{tracer} already follows the runs\n  \
          cause: each record goes to one reader, so there is one at a time\n  \
-         next:  end it first"
+         next:  find it with pgrep -af 'tombola trace', and end it (Ctrl-C, or kill PID)"
     )]
     AlreadyTracing { tracer: &'static str },
 

@@ -13,11 +13,11 @@ struct Part {
     counted: u64,
 }
 
-/// A user, or a currency; the first group is the root: best effort, whose parts are all queues.
+/// A user, or a currency; the first group is the root, whose parts are the best effort of each queue.
 struct Group {
     parent: usize,
     tickets: u64,
-    /// So many of them it can use.
+    /// As many of them as it can use.
     usable: u64,
     price: u64,
     /// Usable tickets in all parts.
@@ -112,7 +112,7 @@ impl Groups {
         let client = economy
             .on(queue)
             .new_client(kind, above, tickets as u32)
-            .expect("there are more clients than a machine takes");
+            .expect("there are more clients than the core takes");
         let parts = &mut self.groups[group].parts;
         let at = parts.partition_point(|part| part.queue < queue);
         parts.insert(
@@ -179,9 +179,15 @@ impl Groups {
     /// The usable tickets of threads of `group` on a queue have changed by so much. The tickets of its part there, and of those
     /// around it, follow; lags stay.
     pub fn follow(&mut self, economy: &mut Economy, group: u32, queue: usize, change: i64) {
-        self.renew(economy, group, queue, change, |economy, client, tickets| {
-            economy.set_tickets(client, tickets);
-        });
+        self.renew(
+            economy,
+            group,
+            queue,
+            change,
+            |economy, _, client, tickets| {
+                economy.set_tickets(client, tickets);
+            },
+        );
     }
 
     fn renew(
@@ -190,10 +196,10 @@ impl Groups {
         group: u32,
         queue: usize,
         mut change: i64,
-        set: impl Fn(&mut Economy, u32, u32),
+        set: impl Fn(&mut Economy, usize, u32, u32),
     ) {
         let mut g = group as usize;
-        loop {
+        for levels_up in 0.. {
             let of = &mut self.groups[g];
             let at = of.parts.binary_search_by_key(&queue, |part| part.queue);
             let part = &mut of.parts[at.expect("the thread is in it")];
@@ -208,7 +214,7 @@ impl Groups {
             }
             let tickets = share(of.tickets, part.here, of.all) as u32;
             if part.here > 0 && client.tickets != tickets {
-                set(economy.on(queue), part.client, tickets);
+                set(economy.on(queue), levels_up, part.client, tickets);
             }
             let before = part.counted;
             part.counted = match part.here {
@@ -231,10 +237,16 @@ impl Groups {
     ) -> Passes {
         economy.on(queue).take(leaf);
         let change = -(usable as i64);
-        self.renew(economy, group, queue, change, |economy, client, tickets| {
-            let pass = economy.client(client).pass;
-            economy.set_share(client, tickets, pass);
-        });
+        self.renew(
+            economy,
+            group,
+            queue,
+            change,
+            |economy, _, client, tickets| {
+                let pass = economy.client(client).pass;
+                economy.set_share(client, tickets, pass);
+            },
+        );
         let mut passes = Vec::new();
         for g in self.line(group as usize) {
             let part = self.part(g, queue).expect("the leaf was in it");
@@ -267,14 +279,13 @@ impl Groups {
                 economy.set_share(client, tickets, from);
             }
         }
-        let passes = std::cell::RefCell::new(left.0.iter().copied());
         self.renew(
             economy,
             group,
             queue,
             usable as i64,
-            |economy, client, tickets| {
-                let from = passes.borrow_mut().next().expect("as many as groups");
+            |economy, levels_up, client, tickets| {
+                let from = left.0[levels_up];
                 let c = *economy.client(client);
                 let more = u64::from(tickets.saturating_sub(c.tickets));
                 let pass = match c.state & ACTIVE {

@@ -3,7 +3,9 @@
 //! At a slice's end the run is settled and compared with the pick. A waking task takes an idle CPU on which it may run, or
 //! challenges the task that runs where it ran last: it preempts at once, or shortens the slice to the moment when it will be the
 //! better choice (`crossing_ns`). Slices are shorter for clients of few tickets, and longer while no task waits, as in
-//! `hosts/kernel/bpf/slice.h`. Left out: time spent in the scheduler itself, and turns for overdue tasks.
+//! `hosts/kernel/bpf/slice.h`. Left out: time spent in the scheduler itself; turns for overdue tasks; a waking task that waits on
+//! its waker's CPU; the rule that a client woken by another of its currency gets no credit; shorter slices of a user with many
+//! tasks; reservations; and, with several queues, what an exited task owes to an heir on another queue.
 
 use crate::groups::Groups;
 use crate::machine::{ANYWHERE, Machine, TaskId, Topology};
@@ -295,7 +297,7 @@ impl Tombola {
     }
 
     fn begin(&mut self, machine: &mut Machine, task: TaskId, cpu: usize, displaces: bool) {
-        self.of(task);
+        self.economy.on(self.accounts[task].queue); // for slice_ns
         let slice_ns = self.slice_ns(self.leaf(task), displaces);
         let quantum_ns = self.economy.rules().quantum_ns;
         self.long_slices |= slice_ns > quantum_ns;
@@ -486,7 +488,7 @@ impl Scheduler for Tombola {
         }
         self.economy
             .new_client(Kind::User, BEST_EFFORT, base_tickets)
-            .expect("there are more clients than one queue takes")
+            .expect("there are more clients than the core takes")
     }
 
     fn currency(&mut self, parent: u32, tickets: u32) -> u32 {
@@ -495,7 +497,7 @@ impl Scheduler for Tombola {
         }
         self.economy
             .new_client(Kind::Currency, parent, tickets)
-            .expect("there are more clients than one queue takes")
+            .expect("there are more clients than the core takes")
     }
 
     fn set_group_tickets(&mut self, group: u32, tickets: u32) {
@@ -528,7 +530,7 @@ impl Scheduler for Tombola {
             .economy
             .on(queue)
             .new_client(Kind::Thread, parent, tickets)
-            .expect("there are more clients than one queue takes");
+            .expect("there are more clients than the core takes");
         self.accounts.push(Account {
             leaf,
             queue,

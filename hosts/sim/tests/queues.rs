@@ -3,7 +3,10 @@
 mod several;
 
 use several::Economy;
-use tombola_sim::{Costs, MS, Rules, SECOND, Scheduler, Simulation, Tombola, Topology, hog};
+use tombola_sim::entitlement::{Client, rates};
+use tombola_sim::{
+    ANYWHERE, Costs, MS, Rules, SECOND, Scheduler, Simulation, Tombola, Topology, hog,
+};
 
 /// The worst of tasks that are due 5 % of a CPU or more, in windows of 10 s, in percent.
 fn worst(cpus: usize, cpus_each: usize, bound_ms: u64, seed: u64) -> f64 {
@@ -78,4 +81,46 @@ fn idle_cpus_take_what_waits_elsewhere() {
     for task in tasks {
         assert!(simulation.machine.ran_ns(task) > 990 * MS, "{task}");
     }
+}
+
+/// Currencies of one thread and of three, in users, on a queue for each CPU.
+#[test]
+fn currencies_keep_their_shares_when_threads_move() {
+    let topology = Topology::from(4);
+    let scheduler = Tombola::with_queues(Rules::stride(MS), topology, 1, 20 * MS);
+    let mut simulation = Simulation::new(scheduler, topology, Costs::default(), 1);
+    let mut clients = vec![Client::currency(None, 1)];
+    let (mut tasks, mut leaves) = (Vec::new(), Vec::new());
+    for base_tickets in [3000, 2000, 1000] {
+        let user = simulation.scheduler.user(base_tickets);
+        clients.push(Client::currency(Some(0), base_tickets));
+        let of_user = clients.len() - 1;
+        for (tickets, threads) in [(100, 1), (200, 3)] {
+            let currency = simulation.scheduler.currency(user, tickets);
+            clients.push(Client::currency(Some(of_user), tickets));
+            let of_currency = clients.len() - 1;
+            for _ in 0..threads {
+                tasks.push(simulation.task(currency, 100, hog()));
+                leaves.push(clients.len());
+                clients.push(Client::leaf(of_currency, 100, ANYWHERE));
+            }
+        }
+    }
+    let due = rates(&clients, 4);
+    simulation.run_until(SECOND);
+    let used = |s: &Simulation<Tombola>| -> Vec<u64> {
+        tasks.iter().map(|&task| s.machine.ran_ns(task)).collect()
+    };
+    let before = used(&simulation);
+    simulation.run_for(20 * SECOND);
+    let after = used(&simulation);
+    for (i, &leaf) in leaves.iter().enumerate() {
+        let rate = (after[i] - before[i]) as f64 / (20 * SECOND) as f64;
+        let due = due[leaf];
+        assert!(
+            (rate - due).abs() < 0.01 * due,
+            "task {i}: {rate:.4} of {due:.4}"
+        );
+    }
+    assert!(simulation.scheduler.moves > 10);
 }

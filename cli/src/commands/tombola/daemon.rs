@@ -75,7 +75,11 @@ fn try_start(options: &Options, verbose: bool, file: RulesFile, rules: Rules) ->
 // Notifies systemd, if it started us. If a message is lost, systemd notices by its time-out.
 fn notify(state: NotifyState) {
     if let Err(error) = sd_notify::notify(&[state]) {
-        warn(&format!("cannot notify systemd: {error}"));
+        warn(&format!(
+            "cannot notify systemd: {error}\n  \
+             cause: the socket in NOTIFY_SOCKET does not answer\n  \
+             next:  systemctl status tombola; if it stays in \"activating\", systemctl restart tombola"
+        ));
     }
 }
 
@@ -235,7 +239,7 @@ pub fn reload() -> std::result::Result<ExitCode, String> {
             return Err(format!(
                 "process {pid} has not answered for {} s\n  \
                  cause: it is stopped, or waits for a directory server that knows the members of a group\n  \
-                 next:  tombola status; the daemon's log will show the answer",
+                 next:  tombola status; the daemon's log will show the answer (of the service: journalctl -u tombola)",
                 RELOAD_WITHIN.as_secs()
             ));
         }

@@ -314,7 +314,11 @@ fn print_trace(args: &Trace) -> Result<ExitCode> {
     )?;
     let _ = out.borrow_mut().flush(); // fails only if the reader has exited
     if missing > 0 {
-        eprintln!("tombola: {missing} runs are missing: they ended faster than they were read");
+        eprintln!(
+            "tombola: {missing} runs are missing: they ended faster than they were read\n  \
+             cause: the terminal, or the program that reads the rows, is too slow\n  \
+             next:  write to a file: tombola trace >FILE"
+        );
     }
     Ok(ExitCode::SUCCESS)
 }
