@@ -36,7 +36,8 @@ fn wrong_structure(text: &str, error: &toml::de::Error) -> Fault {
     Fault::at(
         error.span().unwrap_or(0..0),
         error.message(),
-        "a name is unknown or missing here, or its value is of the wrong kind: times and names are in quotes (\"10s\"), numbers are not",
+        "a name is unknown or missing here, or its value is of the wrong kind: times and names are in quotes (\"10s\"), \
+         numbers are not",
         format!("correct it; {EXAMPLE_COMMAND} shows the example"),
     )
 }

@@ -65,7 +65,7 @@ fn economy(kernel: Kernel, steps: u32) {
 fn random_economies_agree_with_the_model_on_the_newest_kernel() {
     economy(
         Kernel::Newest,
-        from_environment("TOMBOLA_ECONOMY_STEPS", 1500),
+        from_environment("TOMBOLA_ECONOMY_STEPS", 800),
     );
 }
 
@@ -74,7 +74,7 @@ fn random_economies_agree_with_the_model_on_the_newest_kernel() {
 fn random_economies_agree_with_the_model_on_the_oldest_kernel() {
     economy(
         Kernel::Oldest,
-        from_environment("TOMBOLA_ECONOMY_STEPS", 1500) / 2,
+        from_environment("TOMBOLA_ECONOMY_STEPS", 800) / 2,
     );
 }
 
