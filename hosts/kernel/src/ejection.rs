@@ -55,8 +55,8 @@ impl Kind {
             Self::Sysrq => "systemctl start tombola, or without the service: tombola start",
             Self::Kernel => "tombola start, unless the service has started it again",
             Self::Stall => {
-                "look for busy real-time threads (FF, RR, DLN in ps -eLo pid,tid,cls,pcpu,comm; tombola itself is always FF); end \
-                 such a process, or make it ordinary: chrt -a -o -p 0 PID; if there is none, report it with \
+                "look for busy real-time threads (FF, RR, DLN in ps -eLo pid,tid,cls,pcpu,comm; tombola itself is always FF); \
+                 end such a process, or make it ordinary: chrt -a -o -p 0 PID; if there is none, report it with \
                  /run/tombola/ejection.dump"
             }
             Self::Fault => {
