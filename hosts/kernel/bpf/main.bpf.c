@@ -100,9 +100,6 @@ void BPF_STRUCT_OPS(tombola_enqueue, struct task_struct *p, u64 enq_flags)
 	t->woken_sync = 0;
 	verdict = step_wait(t->client, mask, now, cpu | how);
 
-	/* If this CPU idles now, it must call dispatch again for the next urgent turn. */
-	if (state_of(t->client)->urgent)
-		scx_bpf_kick_cpu(cpu, SCX_KICK_IDLE);
 	if (verdict & PREEMPT_NEXT) {
 		insert_next(p, t, enq_flags | (verdict & PREEMPT_NOW ? SCX_ENQ_PREEMPT : 0));
 	} else if (tombola_config.nr_cpus > 1) {
