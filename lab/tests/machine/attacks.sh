@@ -372,7 +372,11 @@ calls() {
     for what in move retire tree; do
         several 6 attack alice call $what
         latency beside-calls-of-$what
-        measure calls-of-$what 5
+        as bob burn
+        of_bob=$!
+        sleep 0.5
+        account calls-of-$what bob $of_bob
+        end
     done
 
     # Alice changes her currencies again and again; that is no reason to refuse bob.
@@ -393,6 +397,8 @@ calls() {
 hold_directory() { # NAME OPTIONS
     name=$1
     shift
+    # Others want the CPU; on an idle one the turns come once a second (docs/security.md).
+    as carol burn
     attack alice hold-directory /tmp/shared "$@"
     $as_bob attacker make-files --seconds 5 /tmp/shared >/tmp/late &
     sleep 20
