@@ -90,9 +90,13 @@ impl Tombola {
     /// Stride or lottery scheduling, as the rules say.
     #[must_use]
     pub fn new(rules: Rules) -> Self {
+        Self::of_economy(Economy::new(rules), None)
+    }
+
+    fn of_economy(economy: Economy, queues: Option<Queues>) -> Self {
         Self {
-            economy: Economy::new(rules),
-            queues: None,
+            economy,
+            queues,
             accounts: Vec::new(),
             by_leaf: Vec::new(),
             slices: 0,
@@ -111,17 +115,14 @@ impl Tombola {
         let count = topology.cpus.div_ceil(cpus_each);
         let mut economy = Economy::with_queues(rules, count);
         let groups = Groups::new(&mut economy, count, topology.cpus as u64);
-        Self {
-            economy,
-            queues: Some(Queues {
-                groups,
-                topology,
-                cpus_each,
-                bound_ns,
-                fastest: 0,
-            }),
-            ..Self::new(rules)
-        }
+        let queues = Queues {
+            groups,
+            topology,
+            cpus_each,
+            bound_ns,
+            fastest: 0,
+        };
+        Self::of_economy(economy, Some(queues))
     }
 
     /// A task's leaf.
