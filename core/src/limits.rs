@@ -41,8 +41,13 @@ pub const PASSED_MAX: u32 = 8;
 /// What [`crate::Economy::crossing_ns`] returns for "not before another client is charged".
 pub const NEVER: u64 = u64::MAX;
 
+/// Tickets are multiplied by this where they are divided among queues.
+pub const SHARE_SCALE: u32 = 1 << 8;
+/// The price that caps nothing.
+pub const PRICE_MAX: u64 = 1 << 40;
+
 /// All of the above, in the order in which C exports them.
-pub const ALL: [u64; 20] = [
+pub const ALL: [u64; 22] = [
     TICKETS_MIN as u64,
     TICKETS_MAX as u64,
     TICKETS_DEFAULT as u64,
@@ -63,4 +68,6 @@ pub const ALL: [u64; 20] = [
     EPOCH_SHIFT as u64,
     PASSED_MAX as u64,
     NEVER,
+    SHARE_SCALE as u64,
+    PRICE_MAX,
 ];

@@ -229,6 +229,8 @@ u64 EXPORT(limit)(u32 which)
 		TB_EPOCH_SHIFT,
 		TB_PASSED_MAX,
 		TB_NEVER,
+		1u << TB_SHARE_SHIFT,
+		TB_PRICE_MAX,
 	};
 
 	return which < sizeof(limits) / sizeof(limits[0]) ? limits[which] : 0;

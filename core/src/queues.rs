@@ -1,11 +1,7 @@
 //! Several run queues: how many tickets count on each, and which client goes from one to another (`queues.h`).
 
 use crate::ffi;
-
-/// Tickets are multiplied by this where they are divided among queues.
-pub const SCALE: u32 = 1 << 8;
-/// The price that caps nothing.
-pub const PRICE_MAX: u64 = 1 << 40;
+pub use crate::limits::{PRICE_MAX, SHARE_SCALE as SCALE};
 
 /// The tickets of a group that count on one queue, where `here` of its `all` active tickets are. At least 1.
 #[must_use]
