@@ -184,6 +184,86 @@ fn the_same_plan_and_seed_give_the_same_bytes() {
     assert_ne!(json("7"), json("8"));
 }
 
+/// Four CPUs with two caches, eight tasks.
+const CACHES: &str = "duration = '2s'\nrun-queue = 'llc'\n[machine]\ncpus = 4\ncpus-per-cache = 2\n[users]\nalice = 1000\n\
+    bob = 3000\n[[tasks]]\nname = 'a'\nuser = 'alice'\ncount = 4\n[[tasks]]\nname = 'b'\nuser = 'bob'\ncount = 4\n";
+
+#[test]
+fn run_queues_are_those_of_the_option_or_the_plan() {
+    let plan = file("caches.toml", CACHES);
+    let queues = |options: &[&str]| report(&plan, options)["run_queues"]["count"].clone();
+    assert_eq!(queues(&[]), 2);
+    assert_eq!(queues(&["--run-queue", "auto"]), 2);
+    assert_eq!(queues(&["--run-queue", "cpu"]), 4);
+    assert_eq!(queues(&["--run-queue", "machine"]), Value::Null);
+    assert_eq!(queues(&["--run-queue", "llc", "--cpus", "6"]), 3);
+    let without = CACHES.replace("run-queue = 'llc'\n", "");
+    assert_eq!(
+        report(&file("auto.toml", &without), &[])["run_queues"]["count"],
+        2
+    );
+    let text = stdout(&simulate(&plan, &["--run-queue", "cpu"]));
+    let line = text
+        .lines()
+        .find(|line| line.starts_with("run queues  4, moves "));
+    let line = line.expect("a line of the run queues");
+    assert!(line.contains(" a second and CPU, slices "), "{line}");
+    let text = stdout(&simulate(&plan, &["--run-queue", "machine"]));
+    assert!(!text.contains("run queues"), "{text}");
+    let mqs = report(&plan, &["--run-queue", "cpu", "--scheduler", "mqs"]);
+    assert_eq!(mqs["scheduler"], "mqs");
+}
+
+#[test]
+fn run_queues_must_be_possible() {
+    let words = ["node.toml:2:13: there is no run-queue \"node\""];
+    assert_refused(
+        "node.toml",
+        &CACHES.replace("llc", "node"),
+        &[],
+        &[words[0], "auto, machine, llc, cpu"],
+    );
+    let words = ["2:13: the machine has no caches for run-queue = \"llc\""];
+    assert_refused(
+        "no-caches.toml",
+        &CACHES.replace("cpus-per-cache = 2\n", ""),
+        &[],
+        &words,
+    );
+    let options = ["--run-queue", "llc"];
+    assert_refused("caches.json", RT_APP, &options, &["has no caches"]);
+    let words = ["2:13: mach cannot have run-queue = \"llc\""];
+    assert_refused("historic.toml", CACHES, &["--scheduler", "mach"], &words);
+    for (scheduler, own) in [
+        ("mqs", "cpu"),
+        ("plan9", "machine"),
+        ("linux-2.4", "machine"),
+    ] {
+        for queue in ["machine", "llc", "cpu"]
+            .iter()
+            .filter(|queue| **queue != own)
+        {
+            let options = ["--scheduler", scheduler, "--run-queue", queue];
+            let words = [format!("{scheduler} cannot have run-queue = {queue:?}")];
+            assert_refused("historic.toml", CACHES, &options, &[&words[0]]);
+        }
+    }
+    let small = SMALL.replace("[users]", "[machine]\ncpus = 4096\n[users]");
+    let many = small.clone()
+        + "count = 100000\n"
+        + "[[tasks]]\nname = 'b'\nuser = 'alice'\ncount = 100000\n";
+    let users: String = (0..20).map(|i| format!("u{i} = 100\n")).collect();
+    let many = many.replace("[users]\n", &format!("[users]\n{users}"));
+    let words = ["200000 tasks, and 21 users and currencies on 4096 run queues"];
+    assert_refused("queues.toml", &many, &["--run-queue", "cpu"], &words);
+    let rich = small + "tickets = 10000\ncount = 1678\n";
+    let words = [
+        "tickets of what is in alice add up to 16780000",
+        "at most 16777215",
+    ];
+    assert_refused("rich.toml", &rich, &["--run-queue", "cpu"], &words);
+}
+
 #[test]
 fn options_win_over_the_plan() {
     let report = report(

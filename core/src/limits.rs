@@ -43,6 +43,9 @@ pub const NEVER: u64 = u64::MAX;
 
 /// Tickets are multiplied by this where they are divided among queues.
 pub const SHARE_SCALE: u32 = 1 << 8;
+/// The most tickets of all clients of a currency together if there are several queues: times [`SHARE_SCALE`], they fit into
+/// [`crate::Client::weight`].
+pub const SHARED_TICKETS_MAX: u64 = u32::MAX as u64 / SHARE_SCALE as u64;
 /// The price that caps nothing.
 pub const PRICE_MAX: u64 = 1 << 40;
 

@@ -8,12 +8,11 @@ use super::schedulers::{Loaded, Scheduler, Settings};
 use super::values::{BASE_TICKETS, COUNT, CPUS, NICE, QUANTUM, TICKETS, Values};
 use crate::duration;
 use crate::faults::{Fault, Faults};
-use clap::ValueEnum;
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 use tombola_sim::limits;
 use tombola_sim::plan::{Change, Currency, Plan, Task};
-use tombola_sim::{ANYWHERE, Costs, Topology};
+use tombola_sim::{ANYWHERE, Costs, RunQueues, Topology};
 use toml::Spanned;
 use toml::de::DeTable;
 
@@ -61,6 +60,7 @@ impl Builder {
                 _ => fault,
             });
         }
+        let run_queues = self.run_queues(file, settings, scheduler, topology);
         let mut programs = Programs::new(&mut self.values, file);
         let quantum = self.quantum(file);
         let span_ns = self.values.known_time(&file.duration);
@@ -78,7 +78,7 @@ impl Builder {
         let plan = Plan {
             topology,
             costs: self.costs(&file.machine),
-            scheduler: scheduler.kind(quantum),
+            scheduler: scheduler.kind(quantum, run_queues),
             span_ns: span_ns.unwrap_or(1),
             seed: settings.seed.or(file.seed).unwrap_or(1),
             currencies,
@@ -87,26 +87,34 @@ impl Builder {
             changes,
         };
         self.values.faults.extend(checks::number_of_clients(&plan));
+        self.values.faults.extend(checks::sums_of_tickets(&plan));
         Loaded { scheduler, plan }
     }
 
     fn scheduler(&mut self, file: &File, settings: &Settings) -> Scheduler {
-        let Some(name) = file.scheduler.as_ref() else {
-            return settings.scheduler.unwrap_or_default();
-        };
-        let found = Scheduler::from_str(name.get_ref(), false).ok();
-        if found.is_none() {
-            let known: Vec<String> = (Scheduler::value_variants().iter())
-                .map(|of| of.name())
-                .collect();
-            self.values.faults.push(Fault::at(
-                name.span(),
-                format!("there is no scheduler {:?}", name.get_ref()),
-                format!("the schedulers are {}", known.join(", ")),
-                "choose one of them",
-            ));
-        }
+        let found = self.values.choice("scheduler", file.scheduler.as_ref());
         settings.scheduler.or(found).unwrap_or_default()
+    }
+
+    fn run_queues(
+        &mut self,
+        file: &File,
+        settings: &Settings,
+        scheduler: Scheduler,
+        topology: Topology,
+    ) -> RunQueues {
+        let found = self.values.choice("run-queue", file.run_queue.as_ref());
+        let wanted = settings.run_queue.or(found).unwrap_or_default();
+        let caches = file.machine.cpus_per_cache.is_some();
+        let checked = checks::run_queues(scheduler, wanted, topology, caches);
+        checked.unwrap_or_else(|fault| {
+            let span = file.run_queue.as_ref().map(Spanned::span);
+            self.values.faults.push(match span {
+                Some(span) if settings.run_queue.is_none() => fault.placed(span),
+                _ => fault,
+            });
+            RunQueues::Machine
+        })
     }
 
     fn topology(&mut self, machine: &file::Machine, settings: &Settings) -> Topology {

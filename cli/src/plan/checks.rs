@@ -1,9 +1,10 @@
 //! What must be true of every plan, whatever its file looks like.
 
 use super::example::EXAMPLE_COMMAND;
-use super::schedulers::Scheduler;
+use super::schedulers::{RunQueue, Scheduler, name};
 use crate::faults::Fault;
-use tombola_sim::plan::{CLIENTS_MAX, Plan, Program, Step};
+use tombola_sim::plan::{CLIENTS_MAX, Change, Plan, Program, Step};
+use tombola_sim::{RunQueues, Topology, limits};
 
 /// The most CPUs of a machine.
 pub const CPUS_MAX: u64 = 4096;
@@ -19,6 +20,35 @@ pub(super) fn scheduler(scheduler: Scheduler, cpus: usize) -> Option<Fault> {
             "set one CPU (cpus = 1, or --cpus 1), or choose another scheduler",
         )
     })
+}
+
+/// The run queues that were asked for. Without `caches` it is not known which CPUs share one.
+pub(super) fn run_queues(
+    scheduler: Scheduler,
+    wanted: RunQueue,
+    topology: Topology,
+    caches: bool,
+) -> Result<RunQueues, Fault> {
+    let own = scheduler.own_run_queue();
+    if let Some(own) = own.filter(|own| wanted != RunQueue::Auto && wanted != *own) {
+        let (scheduler, own) = (scheduler.name(), name(own));
+        return Err(Fault::of_file(
+            format!("{scheduler} cannot have run-queue = {:?}", name(wanted)),
+            format!("{scheduler} is simulated as its source has it, with run-queue = {own:?}"),
+            "choose auto, or the scheduler stride or lottery",
+        ));
+    }
+    match wanted {
+        RunQueue::Auto => Ok(RunQueues::of_topology(topology)),
+        RunQueue::Machine => Ok(RunQueues::Machine),
+        RunQueue::Cpu => Ok(RunQueues::PerCpu),
+        RunQueue::Llc if caches => Ok(RunQueues::PerCache),
+        RunQueue::Llc => Err(Fault::of_file(
+            "the machine has no caches for run-queue = \"llc\"",
+            "the plan does not say which CPUs share a last-level cache",
+            "add cpus-per-cache to [machine] of a plan in TOML, or choose machine or cpu",
+        )),
+    }
 }
 
 /// A mask of these CPUs; bit = CPU.
@@ -53,14 +83,71 @@ pub(super) fn mask(list: &[i64], cpus: usize) -> Result<u64, Fault> {
 
 pub(super) fn number_of_clients(plan: &Plan) -> Option<Fault> {
     let tasks: usize = plan.tasks.iter().map(|task| task.count).sum();
-    let clients = plan.currencies.len() + tasks;
-    (clients > CLIENTS_MAX).then(|| {
+    let (currencies, queues) = (plan.currencies.len(), plan.run_queues());
+    if tasks <= plan.tasks_max() {
+        return None;
+    }
+    Some(if queues == 1 {
         Fault::of_file(
-            format!("the plan has {clients} users, currencies and tasks"),
+            format!(
+                "the plan has {} users, currencies and tasks",
+                currencies + tasks
+            ),
             format!("together they are at most {CLIENTS_MAX}"),
             "let some tasks count less",
         )
+    } else {
+        Fault::of_file(
+            format!(
+                "the plan has {tasks} tasks, and {currencies} users and currencies on {queues} run queues"
+            ),
+            format!(
+                "tasks are at most {}, as each user and currency takes a place on each queue",
+                plan.tasks_max()
+            ),
+            "let some tasks count less, or choose fewer run queues",
+        )
     })
+}
+
+/// With several run queues, the tickets of what is in one currency must fit into the core's numbers on one queue.
+pub(super) fn sums_of_tickets(plan: &Plan) -> Option<Fault> {
+    if plan.run_queues() == 1 {
+        return None;
+    }
+    let changes = || plan.changes.iter().map(|(_, change)| *change);
+    let mut sums = vec![0; 1 + plan.currencies.len()];
+    for (i, currency) in plan.currencies.iter().enumerate() {
+        let later = changes().filter_map(|change| match change {
+            Change::Currency(of, tickets) if of == i => Some(tickets),
+            _ => None,
+        });
+        let most = later.fold(currency.tickets, u32::max);
+        sums[currency.parent.map_or(0, |parent| 1 + parent)] += u64::from(most);
+    }
+    for (i, task) in plan.tasks.iter().enumerate() {
+        let later = changes().filter_map(|change| match change {
+            Change::Task(of, tickets) if of == i => Some(tickets),
+            _ => None,
+        });
+        let most = later.fold(task.tickets, u32::max);
+        sums[1 + task.currency] += u64::from(most) * task.count as u64;
+    }
+    let too_many = sums
+        .iter()
+        .position(|&sum| sum > limits::SHARED_TICKETS_MAX)?;
+    let whose = match too_many {
+        0 => "all users".to_owned(),
+        of => format!("what is in {}", plan.currencies[of - 1].name),
+    };
+    Some(Fault::of_file(
+        format!("the tickets of {whose} add up to {}", sums[too_many]),
+        format!(
+            "with several run queues that is at most {}",
+            limits::SHARED_TICKETS_MAX
+        ),
+        "give each fewer tickets in the same proportions",
+    ))
 }
 
 /// A program must take time, or the simulation would not end; and the number of tasks must not grow without end.

@@ -15,6 +15,7 @@ pub(super) struct File {
     pub duration: Time,
     pub scheduler: Option<Name>,
     pub quantum: Option<Time>,
+    pub run_queue: Option<Name>,
     pub seed: Option<u64>,
     #[serde(default)]
     pub machine: Machine,

@@ -117,10 +117,13 @@ fn plan(value: &Value, settings: &Settings) -> Found<Loaded> {
     let scheduler = settings.scheduler.unwrap_or_default();
     let cpus = settings.cpus.unwrap_or(reader.cpus_named());
     checks::scheduler(scheduler, cpus).map_or(Ok(()), Err)?;
+    let topology = Topology::from(cpus);
+    let run_queue = settings.run_queue.unwrap_or_default();
+    let run_queues = checks::run_queues(scheduler, run_queue, topology, false)?;
     let plan = Plan {
-        topology: Topology::from(cpus),
+        topology,
         costs: Costs::default(),
-        scheduler: scheduler.kind(QUANTUM),
+        scheduler: scheduler.kind(QUANTUM, run_queues),
         span_ns: nanos(span.map_or(DURATION, Duration::from_secs)),
         seed: settings.seed.unwrap_or(1),
         tasks: reader.tasks(cpus)?,
@@ -133,6 +136,7 @@ fn plan(value: &Value, settings: &Settings) -> Found<Loaded> {
         fault.map_or(Ok(()), |fault| Err(fault.about(&format!("tasks.{name}"))))?;
     }
     checks::number_of_clients(&plan).map_or(Ok(()), Err)?;
+    checks::sums_of_tickets(&plan).map_or(Ok(()), Err)?;
     Ok(Loaded { scheduler, plan })
 }
 

@@ -2,9 +2,9 @@
 
 use clap::ValueEnum;
 use std::time::Duration;
-use tombola_sim::Rules;
 use tombola_sim::historic::Sharing;
 use tombola_sim::plan::{Kind, Plan};
+use tombola_sim::{Rules, RunQueues};
 
 /// The names of the schedulers.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
@@ -34,11 +34,12 @@ pub enum Scheduler {
 }
 
 impl Scheduler {
-    pub(super) fn kind(self, quantum: Duration) -> Kind {
+    /// `run_queues`: those of Tombola.
+    pub(super) fn kind(self, quantum: Duration, run_queues: RunQueues) -> Kind {
         let quantum_ns = nanos(quantum);
         match self {
-            Self::Stride => Kind::Tombola(Rules::stride(quantum_ns)),
-            Self::Lottery => Kind::Tombola(Rules::lottery(quantum_ns)),
+            Self::Stride => Kind::Tombola(Rules::stride(quantum_ns), run_queues),
+            Self::Lottery => Kind::Tombola(Rules::lottery(quantum_ns), run_queues),
             Self::Linux24 => Kind::Linux24(Sharing::Tasks),
             Self::Fairsched => Kind::Linux24(Sharing::Users),
             Self::Thesis => Kind::Thesis { enhanced: false },
@@ -54,12 +55,40 @@ impl Scheduler {
         matches!(self, Self::Thesis | Self::ThesisEnhanced)
     }
 
+    /// The queues of a historic scheduler; `None`: they can be chosen.
+    pub(super) fn own_run_queue(self) -> Option<RunQueue> {
+        match self {
+            Self::Stride | Self::Lottery => None,
+            Self::Mqs => Some(RunQueue::Cpu),
+            _ => Some(RunQueue::Machine),
+        }
+    }
+
     /// As it is written in a plan.
     #[must_use]
     pub fn name(self) -> String {
-        let value = self.to_possible_value().expect("no name is hidden");
-        value.get_name().to_owned()
+        name(self)
     }
+}
+
+/// Which CPUs share a run queue.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+pub enum RunQueue {
+    /// Those of a last-level cache, if the machine has several; else all. A historic scheduler's own
+    #[default]
+    Auto,
+    /// All of the machine
+    Machine,
+    /// Those of a last-level cache
+    Llc,
+    /// None, each CPU has its own
+    Cpu,
+}
+
+/// As it is written in a plan.
+pub(super) fn name(value: impl ValueEnum) -> String {
+    let value = value.to_possible_value().expect("no name is hidden");
+    value.get_name().to_owned()
 }
 
 /// A plan that was read.
@@ -74,6 +103,7 @@ pub struct Loaded {
 pub struct Settings {
     pub cpus: Option<usize>,
     pub scheduler: Option<Scheduler>,
+    pub run_queue: Option<RunQueue>,
     pub seed: Option<u64>,
 }
 

@@ -2,9 +2,10 @@
 
 use super::checks::CPUS_MAX;
 use super::file::{Name, Time};
-use super::schedulers::nanos;
+use super::schedulers::{name, nanos};
 use crate::duration;
 use crate::faults::Fault;
+use clap::ValueEnum;
 use std::ops::{Range, RangeInclusive};
 use std::time::Duration;
 use tombola_sim::limits;
@@ -68,6 +69,22 @@ impl Values {
             }
         }
         None
+    }
+
+    /// One of the names of a list.
+    pub fn choice<T: ValueEnum>(&mut self, what: &str, found: Option<&Name>) -> Option<T> {
+        let found = found?;
+        let value = T::from_str(found.get_ref(), false).ok();
+        if value.is_none() {
+            let known: Vec<String> = T::value_variants().iter().cloned().map(name).collect();
+            self.faults.push(Fault::at(
+                found.span(),
+                format!("there is no {what} {:?}", found.get_ref()),
+                format!("it is one of {}", known.join(", ")),
+                "choose one of them",
+            ));
+        }
+        value
     }
 
     pub fn out_of_range(&mut self, name: &str, span: Range<usize>, why: &str) {

@@ -2,6 +2,7 @@
 
 use crate::plan::Loaded;
 use crate::table;
+use tombola_sim::RunQueueCounts;
 use tombola_sim::plan::{Plan, Report, Row};
 
 const HEADINGS: [&str; 11] = [
@@ -27,13 +28,26 @@ pub fn text(loaded: &Loaded, report: &Report) -> String {
     lines.add_currencies(None, 0);
     let (cpus, seconds) = (report.cpus, report.span_ns as f64 / 1e9);
     format!(
-        "scheduler   {}, seed {}\nswitches    {}, of which migrations {}\n\n{}\n\
+        "scheduler   {}, seed {}\nswitches    {}, of which migrations {}\n{}\n{}\n\
          % of {cpus} CPUs over {seconds:.3} s; entitled: what the tickets give, as far as it can be used\n",
         loaded.scheduler.name(),
         report.seed,
         report.switches,
         report.migrations,
+        report
+            .run_queues
+            .map_or(String::new(), |of| run_queues(report, of)),
         table::format(&lines.rows),
+    )
+}
+
+fn run_queues(report: &Report, of: RunQueueCounts) -> String {
+    let seconds = report.span_ns as f64 / 1e9 * report.cpus as f64;
+    format!(
+        "run queues  {}, moves {:.2} a second and CPU, slices {}\n",
+        of.count,
+        of.moves as f64 / seconds,
+        of.slices
     )
 }
 

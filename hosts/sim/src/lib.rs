@@ -25,6 +25,7 @@ pub mod historic;
 mod machine;
 pub mod plan;
 mod program;
+mod queues;
 mod random;
 mod scheduler;
 mod simulation;
@@ -32,8 +33,9 @@ mod tombola;
 
 pub use machine::{ANYWHERE, Costs, Machine, NO_END, Task, TaskId, Topology};
 pub use program::{Act, MS, Program, SECOND, hog};
+pub use queues::RunQueues;
 pub use random::Random;
-pub use scheduler::Scheduler;
+pub use scheduler::{RunQueueCounts, Scheduler};
 pub use simulation::Simulation;
 pub use tombola::Tombola;
 pub use tombola_core::{Rules, limits};

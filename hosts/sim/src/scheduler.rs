@@ -1,12 +1,29 @@
 //! What a scheduler decides.
 
 use crate::machine::{Machine, TaskId};
+use serde::Serialize;
+
+/// What the run queues of a scheduler did.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+pub struct RunQueueCounts {
+    /// How many there are.
+    pub count: usize,
+    /// Tasks that the balancer has moved from one to another.
+    pub moves: u64,
+    /// Slices begun on all of them: decisions which task a CPU runs next.
+    pub slices: u64,
+}
 
 /// A scheduler of a simulated machine. It learns of each task when it is made, becomes runnable, and stops; and it chooses what a
 /// CPU runs. The machine calls it in the order of simulated time, and each call sees what the calls before have changed.
 pub trait Scheduler {
     /// The time between two clock ticks of a CPU, in ns. `None`: the machine has no ticks.
     fn tick_ns(&self) -> Option<u64> {
+        None
+    }
+
+    /// What its run queues have done so far, if it has several and counts that.
+    fn run_queues(&self) -> Option<RunQueueCounts> {
         None
     }
 

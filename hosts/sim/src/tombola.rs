@@ -10,7 +10,8 @@
 use crate::groups::Groups;
 use crate::machine::{ANYWHERE, Machine, TaskId, Topology};
 use crate::program::MS;
-use crate::scheduler::Scheduler;
+use crate::queues::{Queues, RunQueues};
+use crate::scheduler::{RunQueueCounts, Scheduler};
 use tombola_core::{BEST_EFFORT, Bill, Economy, Kind, QUEUED, Rules, Run, queues};
 
 /// The shortest slice, as in the kernel.
@@ -33,40 +34,6 @@ struct Account {
     precharge_ns: u64,
     /// What it had consumed when it forked last, ns.
     forked_ns: u64,
-}
-
-/// Several run queues, each for so many CPUs with consecutive numbers.
-struct Queues {
-    groups: Groups,
-    topology: Topology,
-    cpus_each: usize,
-    /// How far two clocks may be apart, ns; checked twice in that time.
-    bound_ns: u64,
-    /// The queue whose clock was ahead of all others at the last check of CPU 0.
-    fastest: usize,
-}
-
-impl Queues {
-    fn count(&self) -> usize {
-        self.topology.cpus.div_ceil(self.cpus_each)
-    }
-
-    fn of(&self, cpu: usize) -> usize {
-        cpu / self.cpus_each
-    }
-
-    fn cpus(&self, queue: usize) -> std::ops::Range<usize> {
-        let first = queue * self.cpus_each;
-        first..self.topology.cpus.min(first + self.cpus_each)
-    }
-
-    fn load(&self, queue: usize) -> u64 {
-        self.groups.load(queue, self.cpus(queue).len() as u64)
-    }
-
-    fn neighbours(&self, queue: usize) -> impl Iterator<Item = usize> + use<> {
-        queues::neighbours(queue as u32, self.count() as u32).map(|other| other as usize)
-    }
 }
 
 /// Tombola's scheduler.
@@ -105,8 +72,15 @@ impl Tombola {
         }
     }
 
-    /// With a run queue for each `cpus_each` CPUs, at most 64, of a machine; if that is all of them, with one. Clocks of queues
-    /// may be `bound_ns` apart.
+    /// With these run queues on a machine.
+    #[must_use]
+    pub fn with_run_queues(rules: Rules, topology: Topology, run_queues: RunQueues) -> Self {
+        let cpus_each = run_queues.cpus_each(topology);
+        Self::with_queues(rules, topology, cpus_each, run_queues.bound_ns())
+    }
+
+    /// With a run queue for each `cpus_each` CPUs of a machine; if that is all of them, with one. Clocks of queues may be
+    /// `bound_ns` apart.
     #[must_use]
     pub fn with_queues(rules: Rules, topology: Topology, cpus_each: usize, bound_ns: u64) -> Self {
         if cpus_each >= topology.cpus {
@@ -115,13 +89,7 @@ impl Tombola {
         let count = topology.cpus.div_ceil(cpus_each);
         let mut economy = Economy::with_queues(rules, count);
         let groups = Groups::new(&mut economy, count, topology.cpus as u64);
-        let queues = Queues {
-            groups,
-            topology,
-            cpus_each,
-            bound_ns,
-            fastest: 0,
-        };
+        let queues = Queues::new(groups, topology, cpus_each, bound_ns);
         Self::of_economy(economy, Some(queues))
     }
 
@@ -426,7 +394,7 @@ impl Tombola {
     fn renew(&mut self) {
         let queues = self.queues.as_mut().expect("there are several");
         queues.groups.renew_prices();
-        let clock = |queue| queues.groups.clock(&self.economy, queue);
+        let clock = |queue| queues.clock(&self.economy, queue);
         let ahead = |a: &usize, b: &usize| (clock(*a).wrapping_sub(clock(*b)) as i64).cmp(&0);
         let fastest = (0..queues.count()).max_by(ahead);
         queues.fastest = fastest.expect("there are several");
@@ -443,14 +411,14 @@ impl Tombola {
         if waiting.is_empty() {
             return;
         }
-        let (clock, load) = (queues.groups.clock(&self.economy, own), queues.load(own));
+        let (clock, load) = (queues.clock(&self.economy, own), queues.load(own));
         let mean = queues.groups.mean_load();
         let partner = |other: &usize| {
-            let theirs = queues.groups.clock(&self.economy, *other);
+            let theirs = queues.clock(&self.economy, *other);
             queues::is_fast(clock, theirs, mean, queues.bound_ns) && queues.load(*other) < load
         };
         let ahead = |other: &usize| {
-            let theirs = queues.groups.clock(&self.economy, *other);
+            let theirs = queues.clock(&self.economy, *other);
             theirs.wrapping_sub(clock)
         };
         let near = queues.neighbours(own).filter(&partner).max_by_key(ahead);
@@ -460,7 +428,7 @@ impl Tombola {
         };
         let cpus = queues.cpus(own).len() as u64;
         let gap = (load - queues.load(to)) * cpus;
-        let theirs = queues.groups.clock(&self.economy, to);
+        let theirs = queues.clock(&self.economy, to);
         let is_far = queues::is_far(clock, theirs, mean, queues.bound_ns);
         if let Some((task, worth)) = self.best_fit(machine, own, to, gap)
             && queues::may_move(gap, worth, is_far)
@@ -479,6 +447,14 @@ enum Waker {
 }
 
 impl Scheduler for Tombola {
+    fn run_queues(&self) -> Option<RunQueueCounts> {
+        self.queues.as_ref().map(|queues| RunQueueCounts {
+            count: queues.count(),
+            moves: self.moves,
+            slices: self.slices,
+        })
+    }
+
     fn tick_ns(&self) -> Option<u64> {
         self.queues.as_ref().map(|queues| queues.bound_ns / 2)
     }

@@ -5,11 +5,13 @@ use tombola_sim::plan::{
     CLIENTS_MAX, Change, Currency, Kind, Phase, Plan, Program, Report, Row, Sample, Step, Task,
     TooManyTasks, run,
 };
-use tombola_sim::{ANYWHERE, Costs, MS, Random, Rules, SECOND, Topology};
+use tombola_sim::{ANYWHERE, Costs, MS, Random, Rules, RunQueues, SECOND, Topology};
 
-const KINDS: [Kind; 10] = [
-    Kind::Tombola(Rules::stride(MS)),
-    Kind::Tombola(Rules::lottery(MS)),
+const KINDS: [Kind; 12] = [
+    Kind::Tombola(Rules::stride(MS), RunQueues::Machine),
+    Kind::Tombola(Rules::lottery(MS), RunQueues::Machine),
+    Kind::Tombola(Rules::stride(MS), RunQueues::PerCpu),
+    Kind::Tombola(Rules::lottery(MS), RunQueues::PerCpu),
     Kind::Linux24(Sharing::Tasks),
     Kind::Linux24(Sharing::Users),
     Kind::Thesis { enhanced: false },
@@ -64,7 +66,7 @@ fn plan(tasks: Vec<Task>) -> Plan {
     Plan {
         topology: Topology::from(1),
         costs: Costs::default(),
-        scheduler: Kind::Tombola(Rules::stride(MS)),
+        scheduler: Kind::Tombola(Rules::stride(MS), RunQueues::Machine),
         span_ns: 10 * SECOND,
         seed: 1,
         currencies: vec![user("alice", 3000), user("bob", 1000)],
@@ -147,6 +149,63 @@ fn tickets_change_at_half_time() {
     let report = done(&plan);
     assert_row(&report.tasks[1], 937_500_000, 4 * MS);
     assert_row(&report.tasks[2], 1_562_500_000, 4 * MS);
+}
+
+/// A task's tickets, a nested currency's and a user's, on a queue for each of four CPUs.
+#[test]
+fn tickets_change_on_several_run_queues() {
+    let mut plan = plan(vec![hog("a", 0), hog("b", 1), hog("c", 2), hog("d", 2)]);
+    plan.currencies.push(Currency {
+        parent: Some(0),
+        ..user("alice:x", 100)
+    });
+    for task in &mut plan.tasks {
+        task.count = 4;
+    }
+    plan.topology = Topology::from(4);
+    plan.scheduler = Kind::Tombola(Rules::stride(MS), RunQueues::PerCpu);
+    plan.changes = vec![
+        (2 * SECOND, Change::Task(3, 300)),
+        (4 * SECOND, Change::Currency(2, 1000)),
+        (6 * SECOND, Change::Currency(1, 4000)),
+    ];
+    let report = done(&plan);
+    for row in report.tasks.iter().chain(&report.currencies) {
+        assert_near(row.received_ns, row.entitled_ns, row.entitled_ns / 100);
+    }
+    let queues = report.run_queues.expect("there are several");
+    assert_eq!(queues.count, 4);
+    assert!(queues.slices >= report.switches, "{queues:?}");
+    plan.changes.clear();
+    let unchanged = done(&plan);
+    for i in [0, 1, 3] {
+        let difference = report.tasks[i]
+            .received_ns
+            .abs_diff(unchanged.tasks[i].received_ns);
+        assert!(difference > SECOND, "{:?}", report.tasks[i]);
+    }
+}
+
+/// With run queues for each of three caches, the last of which has fewer CPUs.
+#[test]
+fn caches_may_differ_in_size() {
+    let mut plan = plan(vec![hog("a", 0), hog("b", 1)]);
+    (plan.tasks[0].count, plan.tasks[1].count) = (12, 20);
+    plan.topology = Topology {
+        cpus: 10,
+        cpus_per_cache: 4,
+        cpus_per_node: 10,
+    };
+    let run_queues = RunQueues::of_topology(plan.topology);
+    assert_eq!(run_queues, RunQueues::PerCache);
+    plan.scheduler = Kind::Tombola(Rules::stride(MS), run_queues);
+    let report = done(&plan);
+    assert_eq!(report.run_queues.expect("there are several").count, 3);
+    for row in &report.currencies {
+        assert_near(row.received_ns, row.entitled_ns, row.entitled_ns / 200);
+    }
+    plan.scheduler = Kind::Tombola(Rules::stride(MS), RunQueues::Machine);
+    assert_eq!(done(&plan).run_queues, None);
 }
 
 #[test]
@@ -276,7 +335,7 @@ fn a_timer_does_not_lose_time_to_waiting() {
         assert_near(report.tasks[0].latency.wakeups, 1000, 1);
     }
     // With a period of 1 ms no sleep is left.
-    plan.scheduler = Kind::Tombola(Rules::stride(MS));
+    plan.scheduler = Kind::Tombola(Rules::stride(MS), RunQueues::Machine);
     plan.programs = vec![program(&[Step::Run(2 * MS), Step::Timer(MS)], None)];
     assert_row(&done(&plan).tasks[0], 7500 * MS, 3 * MS);
 }
@@ -320,7 +379,10 @@ fn a_parent_awaits_its_children_and_phases_are_repeated() {
 
 #[test]
 fn forks_without_end_are_too_many_tasks() {
-    for kind in [Kind::Tombola(Rules::stride(MS)), Kind::RoundRobin(MS)] {
+    for kind in [
+        Kind::Tombola(Rules::stride(MS), RunQueues::Machine),
+        Kind::RoundRobin(MS),
+    ] {
         let mut plan = plan(vec![runs("bomb", 0, 0)]);
         plan.scheduler = kind;
         plan.topology = Topology::from(2);
@@ -431,7 +493,7 @@ fn latency_is_counted_after_each_wake_up() {
 #[test]
 fn the_same_seed_gives_the_same_report() {
     let mut plan = plan(vec![hog("a", 0), hog("b", 1)]);
-    plan.scheduler = Kind::Tombola(Rules::lottery(MS));
+    plan.scheduler = Kind::Tombola(Rules::lottery(MS), RunQueues::Machine);
     let first = done(&plan);
     assert_eq!(first, done(&plan));
     plan.seed = 2;

@@ -1,10 +1,10 @@
 //! `tombola simulate`: runs a plan on a simulated machine.
 
-use crate::plan::{self, Scheduler, Settings};
+use crate::plan::{self, RunQueue, Scheduler, Settings};
 use crate::simulate::{Curves, Progress, json, text};
 use std::path::PathBuf;
 use std::process::ExitCode;
-use tombola_sim::plan::{CLIENTS_MAX, TooManyTasks, run};
+use tombola_sim::plan::{Plan, TooManyTasks, run};
 
 /// Bad plans are usage errors: nothing was simulated.
 const BAD_PLAN: u8 = 2;
@@ -40,6 +40,10 @@ pub struct Simulate {
     #[arg(long, value_enum, value_name = "NAME")]
     scheduler: Option<Scheduler>,
 
+    /// Which CPUs share one of Tombola's run queues, whatever the plan says
+    #[arg(long, value_enum, value_name = "WHICH")]
+    run_queue: Option<RunQueue>,
+
     /// The seed of all chance, whatever the plan says
     #[arg(long, value_name = "N")]
     seed: Option<u64>,
@@ -57,6 +61,7 @@ pub fn simulate(args: &Simulate) -> Result<ExitCode, String> {
     let settings = Settings {
         cpus: args.cpus.map(|cpus| cpus as usize),
         scheduler: args.scheduler,
+        run_queue: args.run_queue,
         seed: args.seed,
     };
     let loaded = match plan::read(&args.plan, &settings) {
@@ -79,7 +84,7 @@ pub fn simulate(args: &Simulate) -> Result<ExitCode, String> {
         }
     });
     drop(progress);
-    let report = report.map_err(|error| too_many_tasks(&error))?;
+    let report = report.map_err(|error| too_many_tasks(&loaded.plan, &error))?;
     if args.json {
         println!("{}", json(&loaded, &report));
     } else {
@@ -91,11 +96,12 @@ pub fn simulate(args: &Simulate) -> Result<ExitCode, String> {
     Ok(ExitCode::SUCCESS)
 }
 
-fn too_many_tasks(error: &TooManyTasks) -> String {
+fn too_many_tasks(plan: &Plan, error: &TooManyTasks) -> String {
     format!(
-        "too many tasks {:.1} s after the start: with users and currencies they are at most {CLIENTS_MAX}\n  \
+        "too many tasks {:.1} s after the start: beside the users and currencies of this plan they are at most {}\n  \
          cause: programs fork faster than their children end\n  \
          next:  let them await their children, or let the children do less",
-        error.at_ns as f64 / 1e9
+        error.at_ns as f64 / 1e9,
+        plan.tasks_max()
     )
 }

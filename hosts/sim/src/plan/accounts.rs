@@ -4,6 +4,7 @@ use super::model::Plan;
 use super::report::{Latency, Report, Row, Sample};
 use crate::entitlement::{Client, rates};
 use crate::machine::{Machine, TaskId};
+use crate::scheduler::RunQueueCounts;
 use hdrhistogram::Histogram;
 
 /// Digits to which latencies are kept.
@@ -148,7 +149,7 @@ impl<'a> Accounts<'a> {
         }
     }
 
-    pub fn report(mut self, machine: &Machine) -> Report {
+    pub fn report(mut self, machine: &Machine, run_queues: Option<RunQueueCounts>) -> Report {
         for (task, account) in self.plan.tasks.iter().zip(&self.of_tasks) {
             self.of_currencies[task.currency].add_events(account);
         }
@@ -166,6 +167,7 @@ impl<'a> Accounts<'a> {
             seed: self.plan.seed,
             switches: machine.switches,
             migrations: machine.migrations,
+            run_queues,
             currencies: (currencies.iter().zip(&self.of_currencies))
                 .map(|(of, account)| account.row(&of.name, of.parent.map(name)))
                 .collect(),

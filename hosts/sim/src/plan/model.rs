@@ -2,17 +2,21 @@
 
 use crate::historic::Sharing;
 use crate::machine::{Costs, Topology};
+use crate::queues::RunQueues;
 use tombola_core::{Rules, limits};
 
 /// The most currencies and living tasks together: what Tombola's run queue takes beside its own clients. It holds for all
-/// schedulers, so that each runs the same plans.
-pub const CLIENTS_MAX: usize = limits::CLIENTS as usize - 4;
+/// schedulers, so that each runs the same plans. With several run queues, a currency may need a client on each
+/// ([`Plan::tasks_max`]).
+pub const CLIENTS_MAX: usize = limits::CLIENTS as usize - 1 - ROOTS;
+/// Clients of a run queue itself.
+const ROOTS: usize = 3;
 
 /// Which scheduler the machine has.
 #[derive(Clone, Copy, Debug)]
 pub enum Kind {
-    /// Tombola, by stride or lottery scheduling.
-    Tombola(Rules),
+    /// Tombola, by stride or lottery scheduling, with these run queues.
+    Tombola(Rules, RunQueues),
     /// Linux 2.4, or `FairSched`.
     Linux24(Sharing),
     /// The thesis's lottery, for machines of one CPU; `enhanced`: with its I/O enhancement.
@@ -51,6 +55,24 @@ pub struct Plan {
     pub tasks: Vec<Task>,
     /// In the order of time.
     pub changes: Vec<(u64, Change)>,
+}
+
+impl Plan {
+    /// How many run queues of Tombola's there are; 1 for other schedulers.
+    #[must_use]
+    pub fn run_queues(&self) -> usize {
+        match self.scheduler {
+            Kind::Tombola(_, run_queues) => run_queues.count(self.topology),
+            _ => 1,
+        }
+    }
+
+    /// The most living tasks.
+    #[must_use]
+    pub fn tasks_max(&self) -> usize {
+        let others = self.run_queues() * (ROOTS + self.currencies.len());
+        (limits::CLIENTS as usize - 1).saturating_sub(others)
+    }
 }
 
 /// A user, or a currency.

@@ -1,5 +1,6 @@
 //! What a plan gave.
 
+use crate::scheduler::RunQueueCounts;
 use serde::Serialize;
 
 /// What a plan gave, and what its clients were entitled to.
@@ -19,6 +20,9 @@ pub struct Report {
     pub switches: u64,
     /// Those to a task that had last run on another CPU.
     pub migrations: u64,
+    /// `None`: the scheduler has one run queue, or does not count what several do.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub run_queues: Option<RunQueueCounts>,
     /// Users and currencies, as in the plan.
     pub currencies: Vec<Row>,
     /// Tasks, as in the plan; with their children.

@@ -1,7 +1,7 @@
 //! Runs a plan.
 
 use super::accounts::Accounts;
-use super::model::{CLIENTS_MAX, Change, Kind, Phase, Plan, Program, Step};
+use super::model::{Change, Kind, Phase, Plan, Program, Step};
 use super::report::{Report, Sample};
 use crate::historic::{Linux24, Mach, Plan9, RoundRobin, Thesis};
 use crate::machine::ANYWHERE;
@@ -14,7 +14,7 @@ use std::rc::Rc;
 /// The longest time for which an entitlement is computed, ns.
 const WINDOW_NS: u64 = 100_000_000;
 
-/// A fork failed: too many tasks lived at once. [`CLIENTS_MAX`] is the limit.
+/// A fork failed: too many tasks lived at once. [`Plan::tasks_max`] is the limit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TooManyTasks {
     /// When it was noticed, ns.
@@ -29,11 +29,14 @@ pub struct TooManyTasks {
 ///
 /// # Panics
 ///
-/// If the plan has an index that does not exist, no CPU, no tickets, or from the beginning more than [`CLIENTS_MAX`] currencies
-/// and tasks; and if a program that takes no time has no end.
+/// If the plan has an index that does not exist, no CPU, no tickets, or from the beginning more tasks than
+/// [`Plan::tasks_max`]; and if a program that takes no time has no end.
 pub fn run(plan: &Plan, watch: impl FnMut(Sample)) -> Result<Report, TooManyTasks> {
     match plan.scheduler {
-        Kind::Tombola(rules) => simulate(plan, Tombola::new(rules), watch),
+        Kind::Tombola(rules, run_queues) => {
+            let scheduler = Tombola::with_run_queues(rules, plan.topology, run_queues);
+            simulate(plan, scheduler, watch)
+        }
         Kind::Linux24(sharing) => simulate(plan, Linux24::new(sharing), watch),
         Kind::Thesis { enhanced } => simulate(plan, Thesis::new(enhanced, plan.seed as u32), watch),
         Kind::Mach => simulate(plan, Mach::default(), watch),
@@ -61,7 +64,8 @@ fn simulate<S: Scheduler>(
             running.change(*change);
         }
     }
-    Ok(running.accounts.report(&running.simulation.machine))
+    let Simulation { machine, scheduler } = &running.simulation;
+    Ok(running.accounts.report(machine, scheduler.run_queues()))
 }
 
 impl Plan {
@@ -136,7 +140,7 @@ impl<'a, S: Scheduler> Running<'a, S> {
             });
         }
         let mut simulation = Simulation::new(scheduler, plan.topology, plan.costs, plan.seed);
-        simulation.limit_tasks(CLIENTS_MAX - plan.currencies.len());
+        simulation.limit_tasks(plan.tasks_max());
         let mut running = Self {
             plan,
             simulation,
