@@ -265,6 +265,38 @@ fn run_queues_must_be_possible() {
 }
 
 #[test]
+fn the_rule_of_the_balancer_is_that_of_the_option_or_the_plan() {
+    let hogs = "count = 4\n[[tasks]]\nname = 'c'\nuser = 'bob'\n";
+    let nine = CACHES.replacen("count = 4\n", hogs, 1);
+    let plan = file("clock.toml", &nine.replace("'llc'", "'cpu'"));
+    let by_mqs = file("mqs.toml", &nine.replace("'llc'", "'cpu'\nbalance = 'mqs'"));
+    let moves = |plan, options: &[&str]| report(plan, options)["run_queues"]["moves"].as_u64();
+    let clock = moves(&plan, &[]);
+    let mqs = moves(&plan, &["--balance", "mqs"]);
+    assert!(mqs > clock, "{mqs:?}, {clock:?}");
+    assert_eq!(moves(&by_mqs, &[]), mqs);
+    assert_eq!(moves(&by_mqs, &["--balance", "clock"]), clock);
+}
+
+#[test]
+fn a_rule_of_the_balancer_needs_several_queues_of_tombola() {
+    let plan = CACHES.replace("'llc'", "'cpu'\nbalance = 'mqs'");
+    let words = "3:11: mach cannot have balance = \"mqs\"";
+    let options = ["--scheduler", "mach", "--run-queue", "auto"];
+    assert_refused("rule.toml", &plan, &options, &[words]);
+    let words = "3:11: balance = \"mqs\", but there is one run queue";
+    assert_refused("rule.toml", &plan, &["--run-queue", "machine"], &[words]);
+    assert_refused(
+        "rule.toml",
+        &plan.replace("'mqs'", "'load'"),
+        &[],
+        &["3:11: there is no balance \"load\"", "clock, mqs"],
+    );
+    let options = ["--balance", "clock"];
+    assert_refused("rule.json", RT_APP, &options, &["there is one run queue"]);
+}
+
+#[test]
 fn options_win_over_the_plan() {
     let report = report(
         &file("options.toml", EXAMPLE),

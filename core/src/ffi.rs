@@ -221,9 +221,16 @@ c_functions! {
     "tombola_capped" capped(tickets: u64, cpus: u64, price: u64) -> u64;
     "tombola_price" price(active: u64, threads: u64, tickets: u64, above: u64, former: u64) -> u64;
     "tombola_is_fast" is_fast(own: u64, other: u64, mean_load: u64, bound_ns: u64) -> u32;
+    "tombola_gap" gap(load: u64, other: u64, cpus: u64) -> u64;
+    "tombola_ahead" ahead(own: u64, other: u64, gap: u64, mean_load: u64, bound_ns: u64) -> u64;
     "tombola_is_far" is_far(own: u64, other: u64, mean_load: u64, bound_ns: u64) -> u32;
     "tombola_may_move" may_move(gap: u64, v: u64, is_far: u32) -> u32;
     "tombola_fits_better" fits_better(gap: u64, v: u64, best: u64) -> u32;
+    "tombola_waking_place" waking_place(may_run_here: u32, idle_here: u32, idle_elsewhere: u32, is_new: u32) -> u32;
+    "tombola_pulls_from" pulls_from(waiting: u32, load: u64, best: u64) -> u32;
+    "tombola_mqs_load" mqs_load(waiting: u64, running: u64, cpus: u64) -> u64;
+    "tombola_mqs_neighbour" mqs_neighbour(i: u32, n: u32, k: u32) -> u32;
+    "tombola_mqs_push" mqs_push(own: u64, first: u64, second: u64, third: u64) -> u32;
     "tombola_merged" merged(pass: u64, tickets: u64, from: u64, more: u64) -> u64;
     "tombola_neighbour" neighbour(i: u32, n: u32, k: u32) -> u32;
     "tombola_set_share" set_share(q: &mut Queue, r: &Rules, i: u32, tickets: u32, pass: u64) -> u32;

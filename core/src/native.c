@@ -154,6 +154,16 @@ u32 EXPORT(is_fast)(u64 own, u64 other, u64 mean_load, u64 bound_ns)
 	return tb_is_fast(own, other, mean_load, bound_ns);
 }
 
+u64 EXPORT(gap)(u64 load, u64 other, u64 cpus)
+{
+	return tb_gap(load, other, cpus);
+}
+
+u64 EXPORT(ahead)(u64 own, u64 other, u64 gap, u64 mean_load, u64 bound_ns)
+{
+	return tb_ahead(own, other, gap, mean_load, bound_ns);
+}
+
 u32 EXPORT(is_far)(u64 own, u64 other, u64 mean_load, u64 bound_ns)
 {
 	return tb_is_far(own, other, mean_load, bound_ns);
@@ -167,6 +177,31 @@ u32 EXPORT(may_move)(u64 gap, u64 v, u32 is_far)
 u32 EXPORT(fits_better)(u64 gap, u64 v, u64 best)
 {
 	return tb_fits_better(gap, v, best);
+}
+
+u32 EXPORT(waking_place)(u32 may_run_here, u32 idle_here, u32 idle_elsewhere, u32 is_new)
+{
+	return tb_waking_place(may_run_here, idle_here, idle_elsewhere, is_new);
+}
+
+u32 EXPORT(pulls_from)(u32 waiting, u64 load, u64 best)
+{
+	return tb_pulls_from(waiting, load, best);
+}
+
+u64 EXPORT(mqs_load)(u64 waiting, u64 running, u64 cpus)
+{
+	return tb_mqs_load(waiting, running, cpus);
+}
+
+u32 EXPORT(mqs_neighbour)(u32 i, u32 n, u32 k)
+{
+	return tb_mqs_neighbour(i, n, k);
+}
+
+u32 EXPORT(mqs_push)(u64 own, u64 first, u64 second, u64 third)
+{
+	return tb_mqs_push(own, first, second, third);
 }
 
 u64 EXPORT(merged)(u64 pass, u64 tickets, u64 from, u64 more)
@@ -231,6 +266,11 @@ u64 EXPORT(limit)(u32 which)
 		TB_NEVER,
 		1u << TB_SHARE_SHIFT,
 		TB_PRICE_MAX,
+		TB_MQS_TICK_NS,
+		TB_MQS_WAIT_NS,
+		TB_WAKING_OWN,
+		TB_WAKING_IDLE,
+		TB_WAKING_LEAST,
 	};
 
 	return which < sizeof(limits) / sizeof(limits[0]) ? limits[which] : 0;

@@ -1,7 +1,8 @@
 //! Several run queues: how many tickets count on each, and which client goes from one to another (`queues.h`).
 
 use crate::ffi;
-pub use crate::limits::{PRICE_MAX, SHARE_SCALE as SCALE};
+use crate::limits::PLACES;
+pub use crate::limits::{MQS_TICK_NS, MQS_WAIT_NS, PRICE_MAX, SHARE_SCALE as SCALE};
 
 /// The tickets of a group that count on one queue, where `here` of its `all` active tickets are. At least 1.
 #[must_use]
@@ -27,6 +28,73 @@ pub fn price(active: u64, threads: u64, tickets: u64, above: u64, former: u64) -
 #[must_use]
 pub fn is_fast(own: u64, other: u64, mean_load: u64, bound_ns: u64) -> bool {
     ffi::is_fast(own, other, mean_load, bound_ns) != 0
+}
+
+/// The tickets by which a queue's load exceeds another's, on all of its CPUs; 0 if it does not.
+#[must_use]
+pub fn gap(load: u64, other: u64, cpus: u64) -> u64 {
+    ffi::gap(load, other, cpus)
+}
+
+/// By how much another queue's clock is ahead if a client is to go there, which has less load by `gap`; 0: none is to.
+#[must_use]
+pub fn ahead(own: u64, other: u64, gap: u64, mean_load: u64, bound_ns: u64) -> u64 {
+    ffi::ahead(own, other, gap, mean_load, bound_ns)
+}
+
+/// Where a waking client waits.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Place {
+    /// On its own queue.
+    Own,
+    /// On a queue with an idle CPU.
+    Idle,
+    /// On the queue with the least load among its own one and the neighbours.
+    Least,
+}
+
+/// Where a waking client waits; the first three say whether there is a CPU, and an idle one, on which it may run.
+#[must_use]
+pub fn waking_place(
+    may_run_here: bool,
+    idle_here: bool,
+    idle_elsewhere: bool,
+    is_new: bool,
+) -> Place {
+    let [here, idle, elsewhere, new] =
+        [may_run_here, idle_here, idle_elsewhere, is_new].map(u32::from);
+    let [_, to_idle, to_least] = PLACES;
+    match ffi::waking_place(here, idle, elsewhere, new) {
+        place if place == to_idle => Place::Idle,
+        place if place == to_least => Place::Least,
+        _ => Place::Own,
+    }
+}
+
+/// Does a CPU that would idle take a client from a queue with this load rather than from one with load `best` (0 at first)?
+#[must_use]
+pub fn pulls_from(waiting: bool, load: u64, best: u64) -> bool {
+    ffi::pulls_from(u32::from(waiting), load, best) != 0
+}
+
+/// A queue's load in MQS's rule.
+#[must_use]
+pub fn mqs_load(waiting: u64, running: u64, cpus: u64) -> u64 {
+    ffi::mqs_load(waiting, running, cpus)
+}
+
+/// The three neighbours of queue `i` of `n` in MQS's rule; `i` itself stands for one that does not exist.
+#[must_use]
+pub fn mqs_neighbours(i: u32, n: u32) -> [u32; 3] {
+    [0, 1, 2].map(|k| ffi::mqs_neighbour(i, n, k))
+}
+
+/// The number of the neighbour that gets a client by MQS's rule, from the loads of the queue and of its neighbours.
+#[must_use]
+pub fn mqs_push(own: u64, neighbours: [u64; 3]) -> Option<usize> {
+    let [first, second, third] = neighbours;
+    let to = ffi::mqs_push(own, first, second, third) as usize;
+    (to < neighbours.len()).then_some(to)
 }
 
 /// Is it so far ahead that a client moves although it does not fit ([`may_move`])?

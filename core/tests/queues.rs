@@ -2,7 +2,8 @@
 
 use std::collections::VecDeque;
 use tombola_core::queues::{
-    PRICE_MAX, SCALE, capped, fits_better, is_fast, may_move, merged, neighbours, price, share,
+    PRICE_MAX, Place, SCALE, ahead, capped, fits_better, gap, is_fast, may_move, merged, mqs_load,
+    mqs_neighbours, mqs_push, neighbours, price, pulls_from, share, waking_place,
 };
 use tombola_core::{Economy, Kind, Rules};
 
@@ -125,6 +126,60 @@ fn a_clock_is_fast_by_service() {
         500,
         10_000_000
     ));
+}
+
+/// A client goes to a queue only if that is fast and has less load.
+#[test]
+fn a_partner_is_ahead_and_has_less_load() {
+    let a_ms = (1_000_000 << 16) / 500;
+    assert_eq!(gap(600, 400, 8), 1600);
+    assert_eq!(gap(400, 600, 8), 0);
+    assert_eq!(ahead(0, 11 * a_ms, 1600, 500, 10_000_000), 11 * a_ms);
+    assert_eq!(ahead(0, 9 * a_ms, 1600, 500, 10_000_000), 0);
+    assert_eq!(ahead(0, 11 * a_ms, 0, 500, 10_000_000), 0);
+    assert_eq!(ahead(11 * a_ms, 0, 1600, 500, 10_000_000), 0);
+    let wrapped = 0u64.wrapping_sub(5 * a_ms);
+    assert_eq!(ahead(wrapped, 6 * a_ms, 1, 500, 10_000_000), 11 * a_ms);
+}
+
+#[test]
+fn a_waking_client_takes_an_idle_cpu_and_a_new_one_the_least_load() {
+    for is_new in [false, true] {
+        assert_eq!(waking_place(true, true, true, is_new), Place::Own);
+        assert_eq!(waking_place(true, false, true, is_new), Place::Idle);
+        assert_eq!(waking_place(false, false, true, is_new), Place::Idle);
+        assert_eq!(waking_place(false, false, false, is_new), Place::Least);
+    }
+    assert_eq!(waking_place(true, false, false, false), Place::Own);
+    assert_eq!(waking_place(true, false, false, true), Place::Least);
+}
+
+#[test]
+fn an_idle_cpu_pulls_from_the_most_load_where_clients_wait() {
+    assert!(pulls_from(true, 5, 4) && !pulls_from(true, 4, 5));
+    assert!(!pulls_from(false, 5, 4));
+    // A load of less than a ticket for each CPU is one.
+    assert!(pulls_from(true, 0, 0));
+}
+
+#[test]
+fn mqs_pushes_to_the_first_of_the_next_three_that_idles_or_has_a_quarter_less() {
+    assert_eq!(mqs_neighbours(6, 8), [7, 0, 1]);
+    assert_eq!(mqs_neighbours(1, 3), [2, 0, 1]);
+    assert_eq!(mqs_neighbours(0, 1), [0, 0, 0]);
+    assert_eq!(mqs_load(3, 1, 1), 4000);
+    assert_eq!(mqs_load(3, 8, 8), 1375);
+    // The first without load comes before one with less.
+    assert_eq!(mqs_push(2000, [1000, 0, 0]), Some(1));
+    assert_eq!(mqs_push(4000, [4000, 3000, 1000]), Some(1));
+    // The difference is a quarter of the mean or more: 9 to 7, but not 8 to 7.
+    assert_eq!(mqs_push(9000, [7000, 9000, 9000]), Some(0));
+    assert_eq!(mqs_push(8000, [7000, 8000, 7000]), None);
+    // It stops at the first that has a quarter more.
+    assert_eq!(mqs_push(4000, [6000, 1000, 1000]), None);
+    assert_eq!(mqs_push(4000, [4000, 4000, 1000]), Some(2));
+    assert_eq!(mqs_push(4000, [4000, 4000, 6000]), None);
+    assert_eq!(mqs_push(0, [0, 0, 0]), None);
 }
 
 #[test]

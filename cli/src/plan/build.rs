@@ -54,11 +54,8 @@ impl Builder {
         let scheduler = self.scheduler(file, settings);
         let topology = self.topology(&file.machine, settings);
         if let Some(fault) = checks::scheduler(scheduler, topology.cpus) {
-            let span = file.scheduler.as_ref().map(Spanned::span);
-            self.values.faults.push(match span {
-                Some(span) if settings.scheduler.is_none() => fault.placed(span),
-                _ => fault,
-            });
+            let in_file = file.scheduler.as_ref();
+            self.fault(fault, in_file.filter(|_| settings.scheduler.is_none()));
         }
         let run_queues = self.run_queues(file, settings, scheduler, topology);
         let mut programs = Programs::new(&mut self.values, file);
@@ -106,15 +103,31 @@ impl Builder {
         let found = self.values.choice("run-queue", file.run_queue.as_ref());
         let wanted = settings.run_queue.or(found).unwrap_or_default();
         let caches = file.machine.cpus_per_cache.is_some();
-        let checked = checks::run_queues(scheduler, wanted, topology, caches);
-        checked.unwrap_or_else(|fault| {
-            let span = file.run_queue.as_ref().map(Spanned::span);
-            self.values.faults.push(match span {
-                Some(span) if settings.run_queue.is_none() => fault.placed(span),
-                _ => fault,
-            });
-            RunQueues::Machine
-        })
+        let found = self.values.choice("balance", file.balance.as_ref());
+        let balance = settings.balance.or(found);
+        let queues = match checks::run_queues(scheduler, wanted, balance, topology, caches) {
+            Ok(queues) => queues,
+            Err(fault) => {
+                let in_file = file.run_queue.as_ref();
+                let in_file = in_file.filter(|_| settings.run_queue.is_none());
+                self.fault(fault, in_file);
+                return RunQueues::Machine;
+            }
+        };
+        let fault = balance.and_then(|balance| checks::balance(scheduler, balance, queues));
+        if let Some(fault) = fault {
+            let in_file = file.balance.as_ref();
+            self.fault(fault, in_file.filter(|_| settings.balance.is_none()));
+        }
+        queues
+    }
+
+    /// A fault, at a value of the file if it is that value's.
+    fn fault(&mut self, fault: Fault, in_file: Option<&Name>) {
+        self.values.faults.push(match in_file {
+            Some(value) => fault.placed(value.span()),
+            None => fault,
+        });
     }
 
     fn topology(&mut self, machine: &file::Machine, settings: &Settings) -> Topology {

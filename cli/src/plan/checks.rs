@@ -1,7 +1,7 @@
 //! What must be true of every plan, whatever its file looks like.
 
 use super::example::EXAMPLE_COMMAND;
-use super::schedulers::{RunQueue, Scheduler, name};
+use super::schedulers::{Balance, RunQueue, Scheduler, name};
 use crate::faults::Fault;
 use tombola_sim::plan::{CLIENTS_MAX, Change, Plan, Program, Step};
 use tombola_sim::{RunQueues, Topology, limits};
@@ -26,6 +26,7 @@ pub(super) fn scheduler(scheduler: Scheduler, cpus: usize) -> Option<Fault> {
 pub(super) fn run_queues(
     scheduler: Scheduler,
     wanted: RunQueue,
+    balance: Option<Balance>,
     topology: Topology,
     caches: bool,
 ) -> Result<RunQueues, Fault> {
@@ -38,17 +39,42 @@ pub(super) fn run_queues(
             "choose auto, or the scheduler stride or lottery",
         ));
     }
+    let rule = balance.map_or(tombola_sim::Balance::default(), Balance::rule);
     match wanted {
-        RunQueue::Auto => Ok(RunQueues::of_topology(topology)),
+        RunQueue::Auto => Ok(RunQueues::of_topology(topology, rule)),
         RunQueue::Machine => Ok(RunQueues::Machine),
-        RunQueue::Cpu => Ok(RunQueues::PerCpu),
-        RunQueue::Llc if caches => Ok(RunQueues::PerCache),
+        RunQueue::Cpu => Ok(RunQueues::PerCpu(rule)),
+        RunQueue::Llc if caches => Ok(RunQueues::PerCache(rule)),
         RunQueue::Llc => Err(Fault::of_file(
             "the machine has no caches for run-queue = \"llc\"",
             "the plan does not say which CPUs share a last-level cache",
             "add cpus-per-cache to [machine] of a plan in TOML, or choose machine or cpu",
         )),
     }
+}
+
+/// A rule by which tasks move between several run queues of Tombola's was asked for.
+pub(super) fn balance(scheduler: Scheduler, balance: Balance, queues: RunQueues) -> Option<Fault> {
+    let (fact, cause, next) = if scheduler.own_run_queue().is_some() {
+        (
+            format!(
+                "{} cannot have balance = {:?}",
+                scheduler.name(),
+                name(balance)
+            ),
+            "a historic scheduler is simulated as its source has it",
+            "leave it out, or choose the scheduler stride or lottery",
+        )
+    } else if queues == RunQueues::Machine {
+        (
+            format!("balance = {:?}, but there is one run queue", name(balance)),
+            "tasks move between several run queues only",
+            "leave it out, or choose run-queue llc or cpu",
+        )
+    } else {
+        return None;
+    };
+    Some(Fault::of_file(fact, cause, next))
 }
 
 /// A mask of these CPUs; bit = CPU.

@@ -16,6 +16,7 @@ pub(super) struct File {
     pub scheduler: Option<Name>,
     pub quantum: Option<Time>,
     pub run_queue: Option<Name>,
+    pub balance: Option<Name>,
     pub seed: Option<u64>,
     #[serde(default)]
     pub machine: Machine,

@@ -16,7 +16,7 @@ use std::path::Path;
 
 pub use checks::CPUS_MAX;
 pub use example::EXAMPLE;
-pub use schedulers::{Loaded, RunQueue, Scheduler, Settings};
+pub use schedulers::{Balance, Loaded, RunQueue, Scheduler, Settings};
 
 /// Reads a plan. Its settings win over the file's. A file whose name ends in .json is rt-app's.
 pub fn read(path: &Path, settings: &Settings) -> Result<Loaded, Faults> {

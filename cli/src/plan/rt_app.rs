@@ -119,7 +119,10 @@ fn plan(value: &Value, settings: &Settings) -> Found<Loaded> {
     checks::scheduler(scheduler, cpus).map_or(Ok(()), Err)?;
     let topology = Topology::from(cpus);
     let run_queue = settings.run_queue.unwrap_or_default();
-    let run_queues = checks::run_queues(scheduler, run_queue, topology, false)?;
+    let balance = settings.balance;
+    let run_queues = checks::run_queues(scheduler, run_queue, balance, topology, false)?;
+    let fault = balance.and_then(|balance| checks::balance(scheduler, balance, run_queues));
+    fault.map_or(Ok(()), Err)?;
     let plan = Plan {
         topology,
         costs: Costs::default(),

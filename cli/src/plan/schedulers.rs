@@ -85,6 +85,24 @@ pub enum RunQueue {
     Cpu,
 }
 
+/// By which rule tasks move between several run queues.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Balance {
+    /// From a queue with a slow clock to one with a fast clock; the default
+    Clock,
+    /// To one of the next queues with a quarter less tasks, as in MQS
+    Mqs,
+}
+
+impl Balance {
+    pub(super) fn rule(self) -> tombola_sim::Balance {
+        match self {
+            Self::Clock => tombola_sim::Balance::Clock,
+            Self::Mqs => tombola_sim::Balance::Mqs,
+        }
+    }
+}
+
 /// As it is written in a plan.
 pub(super) fn name(value: impl ValueEnum) -> String {
     let value = value.to_possible_value().expect("no name is hidden");
@@ -104,6 +122,7 @@ pub struct Settings {
     pub cpus: Option<usize>,
     pub scheduler: Option<Scheduler>,
     pub run_queue: Option<RunQueue>,
+    pub balance: Option<Balance>,
     pub seed: Option<u64>,
 }
 

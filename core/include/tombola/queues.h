@@ -32,6 +32,13 @@
  * nearly all of the tickets hardly waits. When it is the only one that does, it stays, unless the clocks are far apart
  * (tb_may_move).
  *
+ * Waking up and idling (tb_waking_place, tb_pulls_from). A waking client takes an idle CPU, of its own queue if there is one. Without
+ * one, a client stays where it is, and a new one goes to the queue with the least load nearby. A CPU that would idle takes a
+ * client that waits elsewhere.
+ *
+ * MQS (tb_mqs_push). The historic rule, to compare with: a queue gives a client to a neighbour with a quarter less load, whatever
+ * their clocks.
+ *
  * Bound (a sketch, which no test checks yet). Let D be the bound on clocks, p the period of checks, q a quantum, all in ns of a
  * CPU's service at mean load; L the mean load, L_min and L_max the smallest and largest, rho = L (1 / L_min - 1 / L_max), and k
  * the moves that turn an imbalance round. While a queue is slow and a client that fits waits there, each check moves one. So with
@@ -93,6 +100,22 @@ TB_INLINE u32 tb_is_fast(u64 own, u64 other, u64 mean_load, u64 bound_ns)
 	return tb_before(own, other) && tb_service_ns(other - own, mean_load) > bound_ns;
 }
 
+/* The tickets by which a queue's load exceeds another's, on all of its CPUs; 0 if it does not. */
+TB_INLINE u64 tb_gap(u64 load, u64 other, u64 cpus)
+{
+	return load > other ? (load - other) * cpus : 0;
+}
+
+/*
+ * By how much another queue's clock is ahead if a client is to go there: it is fast, and has less load by `gap`. 0: none is to.
+ * The neighbour that is ahead most gets the client. If no neighbour is to get one, the queue with the fastest clock of all does,
+ * if it is to.
+ */
+TB_INLINE u64 tb_ahead(u64 own, u64 other, u64 gap, u64 mean_load, u64 bound_ns)
+{
+	return gap && tb_is_fast(own, other, mean_load, bound_ns) ? other - own : 0;
+}
+
 /* So far apart that a client moves although it does not fit the gap. */
 TB_INLINE u32 tb_is_far(u64 own, u64 other, u64 mean_load, u64 bound_ns)
 {
@@ -113,6 +136,81 @@ TB_INLINE u32 tb_fits_better(u64 gap, u64 v, u64 best)
 TB_INLINE u32 tb_may_move(u64 gap, u64 v, u32 is_far)
 {
 	return v <= 4 * gap || is_far;
+}
+
+/* Where a waking client waits: on its own queue, on one with an idle CPU, or on the one with the least load. */
+enum { TB_WAKING_OWN, TB_WAKING_IDLE, TB_WAKING_LEAST };
+
+/*
+ * `idle_here` and `idle_elsewhere`: a CPU idles on which it may run. A new client has no cache to return to, and neither has one
+ * that may run on no CPU of its queue. They go to the queue with the least load of those where they may run, among their own
+ * queue and its neighbours, or if there is none, to any queue.
+ */
+TB_INLINE u32 tb_waking_place(u32 may_run_here, u32 idle_here, u32 idle_elsewhere, u32 is_new)
+{
+	if (idle_here)
+		return TB_WAKING_OWN;
+	if (idle_elsewhere)
+		return TB_WAKING_IDLE;
+	return is_new || !may_run_here ? TB_WAKING_LEAST : TB_WAKING_OWN;
+}
+
+/*
+ * A CPU would idle. Does it take a client from a queue with this load rather than from one with load `best` (0 at first)? Clients
+ * that may run on it must wait there. It looks at its queue's neighbours, and if none has such a client, at all queues.
+ */
+TB_INLINE u32 tb_pulls_from(u32 waiting, u64 load, u64 best)
+{
+	return waiting && load >= best;
+}
+
+/*
+ * MQS, Plan 9's scheduler with a queue for each CPU (mqs-nix, bf80a24, port/proc.c). At each tick of TB_MQS_TICK_NS a queue in
+ * which clients wait looks at its neighbours. The first without load gets a client. If all have some, the first whose load
+ * differs by a quarter of the mean of both gets one, or none does if that has more. The client must have waited for
+ * TB_MQS_WAIT_NS. Other than in the source, the load is that of the moment and no mean over a second, a queue may have several
+ * CPUs, and waking clients and idle CPUs are found as above or not at all, as the host likes.
+ */
+#define TB_MQS_TICK_NS 1000000ull
+#define TB_MQS_WAIT_NS 500000ull
+#define TB_MQS_NEIGHBOURS 3
+
+/* Thousandths of a client for each CPU, waiting or running. */
+TB_INLINE u64 tb_mqs_load(u64 waiting, u64 running, u64 cpus)
+{
+	return cpus ? 1000 * (waiting + running) / cpus : 0;
+}
+
+/* The k-th neighbour, k < TB_MQS_NEIGHBOURS, of queue i of n: the next ones by number. i itself if there is none. */
+TB_INLINE u32 tb_mqs_neighbour(u32 i, u32 n, u32 k)
+{
+	return k + 1 < n ? (i + k + 1) % n : i;
+}
+
+TB_INLINE u32 tb_mqs_differs(u64 own, u64 other)
+{
+	u64 apart = own < other ? other - own : own - other;
+
+	return 200 * apart >= 25 * (own + other);
+}
+
+/*
+ * Which neighbour gets a client, by the load of the queue and of its neighbours; TB_MQS_NEIGHBOURS: none does. A neighbour that
+ * is the queue itself gets none.
+ */
+TB_INLINE u32 tb_mqs_push(u64 own, u64 first, u64 second, u64 third)
+{
+	if (!own)
+		return TB_MQS_NEIGHBOURS;
+	if (!first || !second || !third)
+		return !first ? 0 : !second ? 1 : 2;
+	if (tb_mqs_differs(own, first))
+		return first < own ? 0 : TB_MQS_NEIGHBOURS;
+	if (tb_mqs_differs(own, second))
+		return second < own ? 1 : TB_MQS_NEIGHBOURS;
+	if (tb_mqs_differs(own, third) && third < own)
+		return 2;
+	return TB_MQS_NEIGHBOURS;
 }
 
 /* The pass of a part with `tickets` at `pass` after `more` tickets have come from a part at `from`. */

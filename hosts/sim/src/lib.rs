@@ -33,7 +33,7 @@ mod tombola;
 
 pub use machine::{ANYWHERE, Costs, Machine, NO_END, Task, TaskId, Topology};
 pub use program::{Act, MS, Program, SECOND, hog};
-pub use queues::RunQueues;
+pub use queues::{Balance, RunQueues};
 pub use random::Random;
 pub use scheduler::{RunQueueCounts, Scheduler};
 pub use simulation::Simulation;

@@ -11,17 +11,27 @@ pub enum RunQueues {
     /// All CPUs of the machine.
     Machine,
     /// Those of a last-level cache.
-    PerCache,
+    PerCache(Balance),
     /// None: each CPU has its own.
-    PerCpu,
+    PerCpu(Balance),
+}
+
+/// By which rule tasks move between queues (`queues.h`).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Balance {
+    /// From a queue with a slow clock to one with a fast clock.
+    #[default]
+    Clock,
+    /// To one of the next queues with a quarter less tasks, as in MQS.
+    Mqs,
 }
 
 impl RunQueues {
     /// One for each cache, if the machine has several.
     #[must_use]
-    pub fn of_topology(topology: Topology) -> Self {
+    pub fn of_topology(topology: Topology, balance: Balance) -> Self {
         if topology.cpus > topology.cpus_per_cache {
-            Self::PerCache
+            Self::PerCache(balance)
         } else {
             Self::Machine
         }
@@ -32,8 +42,8 @@ impl RunQueues {
     pub fn cpus_each(self, topology: Topology) -> usize {
         match self {
             Self::Machine => topology.cpus,
-            Self::PerCache => topology.cpus_per_cache.min(topology.cpus),
-            Self::PerCpu => 1,
+            Self::PerCache(_) => topology.cpus_per_cache.min(topology.cpus),
+            Self::PerCpu(_) => 1,
         }
     }
 
@@ -43,11 +53,18 @@ impl RunQueues {
         topology.cpus.div_ceil(self.cpus_each(topology))
     }
 
+    pub(crate) fn balance(self) -> Balance {
+        match self {
+            Self::Machine => Balance::Clock,
+            Self::PerCache(balance) | Self::PerCpu(balance) => balance,
+        }
+    }
+
     /// How far two of their clocks may be apart, ns. A queue of one CPU must give tasks away more often to keep this bound.
     pub(crate) fn bound_ns(self) -> u64 {
         match self {
-            Self::Machine | Self::PerCache => 10 * MS,
-            Self::PerCpu => 20 * MS,
+            Self::Machine | Self::PerCache(_) => 10 * MS,
+            Self::PerCpu(_) => 20 * MS,
         }
     }
 }
@@ -59,17 +76,28 @@ pub(crate) struct Queues {
     cpus_each: usize,
     /// How far two clocks may be apart, ns; checked twice in that time.
     pub bound_ns: u64,
+    pub balance: Balance,
+    /// When the prices of groups are computed next, ns.
+    pub renews_ns: u64,
     /// The queue whose clock was ahead of all others at the last check of CPU 0.
     pub fastest: usize,
 }
 
 impl Queues {
-    pub fn new(groups: Groups, topology: Topology, cpus_each: usize, bound_ns: u64) -> Self {
+    pub fn new(
+        groups: Groups,
+        topology: Topology,
+        cpus_each: usize,
+        bound_ns: u64,
+        balance: Balance,
+    ) -> Self {
         Self {
             groups,
             topology,
             cpus_each,
             bound_ns,
+            balance,
+            renews_ns: 0,
             fastest: 0,
         }
     }

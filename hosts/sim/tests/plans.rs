@@ -5,13 +5,14 @@ use tombola_sim::plan::{
     CLIENTS_MAX, Change, Currency, Kind, Phase, Plan, Program, Report, Row, Sample, Step, Task,
     TooManyTasks, run,
 };
-use tombola_sim::{ANYWHERE, Costs, MS, Random, Rules, RunQueues, SECOND, Topology};
+use tombola_sim::{ANYWHERE, Balance, Costs, MS, Random, Rules, RunQueues, SECOND, Topology};
 
-const KINDS: [Kind; 12] = [
+const KINDS: [Kind; 13] = [
     Kind::Tombola(Rules::stride(MS), RunQueues::Machine),
     Kind::Tombola(Rules::lottery(MS), RunQueues::Machine),
-    Kind::Tombola(Rules::stride(MS), RunQueues::PerCpu),
-    Kind::Tombola(Rules::lottery(MS), RunQueues::PerCpu),
+    Kind::Tombola(Rules::stride(MS), RunQueues::PerCpu(Balance::Clock)),
+    Kind::Tombola(Rules::lottery(MS), RunQueues::PerCpu(Balance::Clock)),
+    Kind::Tombola(Rules::stride(MS), RunQueues::PerCpu(Balance::Mqs)),
     Kind::Linux24(Sharing::Tasks),
     Kind::Linux24(Sharing::Users),
     Kind::Thesis { enhanced: false },
@@ -163,7 +164,7 @@ fn tickets_change_on_several_run_queues() {
         task.count = 4;
     }
     plan.topology = Topology::from(4);
-    plan.scheduler = Kind::Tombola(Rules::stride(MS), RunQueues::PerCpu);
+    plan.scheduler = Kind::Tombola(Rules::stride(MS), RunQueues::PerCpu(Balance::Clock));
     plan.changes = vec![
         (2 * SECOND, Change::Task(3, 300)),
         (4 * SECOND, Change::Currency(2, 1000)),
@@ -196,8 +197,8 @@ fn caches_may_differ_in_size() {
         cpus_per_cache: 4,
         cpus_per_node: 10,
     };
-    let run_queues = RunQueues::of_topology(plan.topology);
-    assert_eq!(run_queues, RunQueues::PerCache);
+    let run_queues = RunQueues::of_topology(plan.topology, Balance::Clock);
+    assert_eq!(run_queues, RunQueues::PerCache(Balance::Clock));
     plan.scheduler = Kind::Tombola(Rules::stride(MS), run_queues);
     let report = done(&plan);
     assert_eq!(report.run_queues.expect("there are several").count, 3);

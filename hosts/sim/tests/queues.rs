@@ -3,9 +3,11 @@
 mod several;
 
 use several::Economy;
+use std::rc::Rc;
 use tombola_sim::entitlement::{Client, rates};
 use tombola_sim::{
-    ANYWHERE, Costs, MS, Rules, SECOND, Scheduler, Simulation, Tombola, Topology, hog,
+    ANYWHERE, Act, Balance, Costs, MS, Program, Rules, RunQueues, SECOND, Scheduler, Simulation,
+    Tombola, Topology, hog,
 };
 
 /// The worst of tasks that are due 5 % of a CPU or more, in windows of 10 s, in percent.
@@ -36,11 +38,12 @@ fn queues_of_one_cpu_share_as_one_does() {
     }
 }
 
-/// Five hogs, three and one of users with 3, 2 and 1 tickets cannot be divided among four CPUs so that nobody need move.
-#[test]
-fn shares_hold_where_no_partition_gives_them() {
+/// Five hogs, three and one of users with 3, 2 and 1 tickets cannot be divided among four CPUs so that nobody need move. What each
+/// user had of the machine in 20 s, as a part of its due, and the moves in that time.
+fn without_a_partition(balance: Balance) -> ([f64; 3], u64) {
     let topology = Topology::from(4);
-    let scheduler = Tombola::with_queues(Rules::stride(MS), topology, 1, 20 * MS);
+    let queues = RunQueues::PerCpu(balance);
+    let scheduler = Tombola::with_run_queues(Rules::stride(MS), topology, queues);
     let mut simulation = Simulation::new(scheduler, topology, Costs::default(), 1);
     let mut of_users = Vec::new();
     for (hogs, base_tickets) in [(5, 3000), (3, 2000), (1, 1000)] {
@@ -55,18 +58,62 @@ fn shares_hold_where_no_partition_gives_them() {
         let of = |tasks: &Vec<usize>| tasks.iter().map(|&t| simulation.machine.ran_ns(t)).sum();
         of_users.iter().map(of).collect()
     };
-    let before = used(&simulation);
+    let (before, moved) = (used(&simulation), simulation.scheduler.moves);
     simulation.run_for(20 * SECOND);
     let after = used(&simulation);
-    for (i, due) in [1.0 / 2.0, 1.0 / 3.0, 1.0 / 6.0].into_iter().enumerate() {
-        let part = (after[i] - before[i]) as f64 / (80 * SECOND) as f64;
-        assert!(
-            (part - due).abs() < 0.01 * due,
-            "user {i}: {part:.4} of {due:.4}"
-        );
-    }
+    let due = [1.0 / 2.0, 1.0 / 3.0, 1.0 / 6.0].map(|due| due * (80 * SECOND) as f64);
+    let parts = [0, 1, 2].map(|i| (after[i] - before[i]) as f64 / due[i]);
+    (parts, simulation.scheduler.moves - moved)
+}
+
+#[test]
+fn shares_hold_where_no_partition_gives_them() {
+    let (parts, moves) = without_a_partition(Balance::Clock);
+    assert!(
+        parts.iter().all(|part| (part - 1.0).abs() < 0.01),
+        "{parts:?}"
+    );
     // One task waits on each queue, so any imbalance is turned round by a move.
-    assert!(simulation.scheduler.moves > 10);
+    assert!(moves > 10, "{moves}");
+}
+
+/// By MQS's rule the queue with three tasks gives one to a queue with two, again and again, whatever was received. The user with
+/// one task misses a part of its due for ever.
+#[test]
+fn mqs_s_rule_moves_more_and_shares_less() {
+    let (parts, moves) = without_a_partition(Balance::Mqs);
+    let (_, by_clock) = without_a_partition(Balance::Clock);
+    assert!(parts[2] < 0.97, "{parts:?}");
+    assert!(moves > 10 * by_clock, "{moves}, {by_clock}");
+    // One a tick and queue at most.
+    assert!(moves <= 4 * 20 * 1000, "{moves}");
+}
+
+/// A task that forks four children at a time, which may run on other queues, owes for them as one client does.
+#[test]
+fn forking_gains_nothing_across_queues() {
+    let topology = Topology::from(4);
+    let queues = RunQueues::PerCpu(Balance::Clock);
+    let scheduler = Tombola::with_run_queues(Rules::stride(MS), topology, queues);
+    let mut simulation = Simulation::new(scheduler, topology, Costs::default(), 1);
+    let user = simulation.scheduler.user(1000);
+    let child: Program = Rc::new(|act, _| match act {
+        1 => Act::Run(7 * MS),
+        _ => Act::Exit,
+    });
+    let forker: Program = Rc::new(move |act, _| match act % 5 {
+        0 => Act::Await,
+        _ => Act::Fork(Rc::clone(&child)),
+    });
+    simulation.task(user, 100, forker);
+    let hogs: Vec<_> = (0..6).map(|_| simulation.task(user, 100, hog())).collect();
+    simulation.run_until(20 * SECOND);
+    let used: u64 = hogs
+        .iter()
+        .map(|&task| simulation.machine.ran_ns(task))
+        .sum();
+    let of_hogs = used as f64 / (80 * SECOND) as f64;
+    assert!((of_hogs - 6.0 / 7.0).abs() < 0.01, "{of_hogs}");
 }
 
 /// What sleeps and wakes up changes its queue, and its group's tickets follow.

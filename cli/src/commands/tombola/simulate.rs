@@ -1,6 +1,6 @@
 //! `tombola simulate`: runs a plan on a simulated machine.
 
-use crate::plan::{self, RunQueue, Scheduler, Settings};
+use crate::plan::{self, Balance, RunQueue, Scheduler, Settings};
 use crate::simulate::{Curves, Progress, json, text};
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -44,6 +44,10 @@ pub struct Simulate {
     #[arg(long, value_enum, value_name = "WHICH")]
     run_queue: Option<RunQueue>,
 
+    /// By which rule tasks move between several run queues, whatever the plan says
+    #[arg(long, value_enum, value_name = "RULE")]
+    balance: Option<Balance>,
+
     /// The seed of all chance, whatever the plan says
     #[arg(long, value_name = "N")]
     seed: Option<u64>,
@@ -62,6 +66,7 @@ pub fn simulate(args: &Simulate) -> Result<ExitCode, String> {
         cpus: args.cpus.map(|cpus| cpus as usize),
         scheduler: args.scheduler,
         run_queue: args.run_queue,
+        balance: args.balance,
         seed: args.seed,
     };
     let loaded = match plan::read(&args.plan, &settings) {

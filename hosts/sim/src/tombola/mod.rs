@@ -5,14 +5,17 @@
 //! better choice (`crossing_ns`). Slices are shorter for clients of few tickets, and longer while no task waits, as in
 //! `hosts/kernel/bpf/slice.h`. Left out: time spent in the scheduler itself; turns for overdue tasks; a waking task that waits on
 //! its waker's CPU; the rule that a client woken by another of its currency gets no credit; shorter slices of a user with many
-//! tasks; reservations; and, with several queues, what an exited task owes to an heir on another queue.
+//! tasks; reservations.
+
+mod several;
 
 use crate::groups::Groups;
 use crate::machine::{ANYWHERE, Machine, TaskId, Topology};
 use crate::program::MS;
-use crate::queues::{Queues, RunQueues};
+use crate::queues::{Balance, Queues, RunQueues};
 use crate::scheduler::{RunQueueCounts, Scheduler};
-use tombola_core::{BEST_EFFORT, Bill, Economy, Kind, QUEUED, Rules, Run, queues};
+use tombola_core::queues::MQS_TICK_NS;
+use tombola_core::{BEST_EFFORT, Bill, Economy, Kind, QUEUED, Rules, Run};
 
 /// The shortest slice, as in the kernel.
 const SLICE_MIN_NS: u64 = MS / 10;
@@ -20,8 +23,6 @@ const SLICE_MIN_NS: u64 = MS / 10;
 const SLICE_HALVINGS_MAX: u32 = 2;
 /// A slice while no other task waits, as in the kernel.
 const SLICE_ALONE_NS: u64 = 20 * MS;
-/// Of the waiting tasks of a queue, so many are looked at before one moves.
-const CANDIDATES: usize = 32;
 
 #[derive(Clone, Copy, Default)]
 struct Account {
@@ -47,7 +48,7 @@ pub struct Tombola {
     by_leaf: Vec<TaskId>,
     /// Slices begun.
     pub slices: u64,
-    /// Tasks that a slow queue has given away.
+    /// Tasks that the balancer has moved.
     pub moves: u64,
     /// Some slices are longer than a quantum.
     long_slices: bool,
@@ -76,20 +77,31 @@ impl Tombola {
     #[must_use]
     pub fn with_run_queues(rules: Rules, topology: Topology, run_queues: RunQueues) -> Self {
         let cpus_each = run_queues.cpus_each(topology);
-        Self::with_queues(rules, topology, cpus_each, run_queues.bound_ns())
+        let (bound_ns, balance) = (run_queues.bound_ns(), run_queues.balance());
+        Self::balanced(rules, topology, cpus_each, bound_ns, balance)
     }
 
     /// With a run queue for each `cpus_each` CPUs of a machine; if that is all of them, with one. Clocks of queues may be
     /// `bound_ns` apart.
     #[must_use]
     pub fn with_queues(rules: Rules, topology: Topology, cpus_each: usize, bound_ns: u64) -> Self {
+        Self::balanced(rules, topology, cpus_each, bound_ns, Balance::Clock)
+    }
+
+    fn balanced(
+        rules: Rules,
+        topology: Topology,
+        cpus_each: usize,
+        bound_ns: u64,
+        balance: Balance,
+    ) -> Self {
         if cpus_each >= topology.cpus {
             return Self::new(rules);
         }
         let count = topology.cpus.div_ceil(cpus_each);
         let mut economy = Economy::with_queues(rules, count);
         let groups = Groups::new(&mut economy, count, topology.cpus as u64);
-        let queues = Queues::new(groups, topology, cpus_each, bound_ns);
+        let queues = Queues::new(groups, topology, cpus_each, bound_ns, balance);
         Self::of_economy(economy, Some(queues))
     }
 
@@ -278,167 +290,6 @@ impl Tombola {
     }
 }
 
-/// Several queues: where a task wakes up, what an idle CPU takes, and what a slow queue gives away.
-impl Tombola {
-    fn may_run_on(&self, machine: &Machine, task: TaskId, queue: usize) -> bool {
-        self.mask(machine, task, queue) != 0
-    }
-
-    /// A task is about to wake up. It takes an idle CPU, of its own queue if there is one. A new one otherwise takes the queue
-    /// with the least load among its own one and the neighbours.
-    fn place(&mut self, machine: &Machine, task: TaskId) {
-        let Some(queues) = &self.queues else {
-            return;
-        };
-        let own = self.accounts[task].queue;
-        let fits = |queue: &usize| self.may_run_on(machine, task, *queue);
-        let idle = || machine.idle_cpu(task).map(|cpu| queues.of(cpu));
-        let is_new = machine.ran_ns(task) == 0;
-        let to = if machine.idle_cpu_of(task, queues.cpus(own)).is_some() {
-            own
-        } else if let Some(queue) = idle() {
-            queue
-        } else if is_new || !fits(&own) {
-            let near = std::iter::once(own).chain(queues.neighbours(own));
-            let least = near.filter(fits).min_by_key(|&queue| queues.load(queue));
-            let any = || (0..queues.count()).find(fits);
-            least.or_else(any).unwrap_or(own)
-        } else {
-            own
-        };
-        if to != own {
-            let (group, leaf) = (machine.task(task).group, self.leaf(task));
-            let queues = self.queues.as_mut().expect("there are several");
-            let part = queues.groups.client(&mut self.economy, group, to);
-            self.economy.on(to).put(leaf, part);
-            self.accounts[task].queue = to;
-        }
-    }
-
-    /// A waiting task goes to another queue.
-    fn migrate(&mut self, machine: &mut Machine, task: TaskId, to: usize) {
-        let (leaf, from) = (self.leaf(task), self.accounts[task].queue);
-        let group = machine.task(task).group;
-        let usable = self.accounts[task].usable;
-        let groups = &mut self.queues.as_mut().expect("there are several").groups;
-        let passes = groups.take(&mut self.economy, group, from, leaf, usable);
-        groups.put(&mut self.economy, group, to, leaf, usable, &passes);
-        self.accounts[task].queue = to;
-        let mask = self.mask(machine, task, to);
-        self.of(task).join(leaf, mask);
-        self.wait(machine, task, Some(Waker::Other));
-    }
-
-    /// A waiting task that may run on no CPU of its queue any more.
-    fn leave_forbidden(&mut self, machine: &mut Machine, task: TaskId) {
-        let Some(queues) = &self.queues else {
-            return;
-        };
-        if self.may_run_on(machine, task, self.accounts[task].queue) {
-            return;
-        }
-        let allowed = |queue: &usize| self.may_run_on(machine, task, *queue);
-        let least = (0..queues.count())
-            .filter(allowed)
-            .min_by_key(|&queue| queues.load(queue));
-        if let Some(to) = least {
-            self.migrate(machine, task, to);
-        }
-    }
-
-    /// A CPU idles: a task that waits elsewhere comes, from a neighbour if one has some, else from the queue with the most load.
-    fn pull(&mut self, machine: &mut Machine, cpu: usize) {
-        let Some(queues) = &self.queues else {
-            return;
-        };
-        let own = queues.of(cpu);
-        let mut from: Vec<usize> = queues.neighbours(own).collect();
-        from.sort_by_key(|&queue| std::cmp::Reverse(queues.load(queue)));
-        let mut all: Vec<usize> = (0..queues.count()).filter(|&queue| queue != own).collect();
-        all.sort_by_key(|&queue| std::cmp::Reverse(queues.load(queue)));
-        from.append(&mut all);
-        for queue in from {
-            if let Some((task, _)) = self.best_fit(machine, queue, own, u64::MAX) {
-                self.migrate(machine, task, own);
-                return;
-            }
-        }
-    }
-
-    /// Of the tasks that have waited longest on a queue, the one that fits a gap to another queue best, and what it is worth.
-    fn best_fit(
-        &mut self,
-        machine: &Machine,
-        from: usize,
-        to: usize,
-        gap: u64,
-    ) -> Option<(TaskId, u64)> {
-        let waiting: Vec<u32> = self.economy.on(from).waiting().take(CANDIDATES).collect();
-        let mut best = None;
-        for leaf in waiting {
-            let task = self.task(leaf);
-            if !self.may_run_on(machine, task, to) {
-                continue;
-            }
-            let queues = self.queues.as_ref().expect("there are several");
-            let (group, usable) = (machine.task(task).group, self.accounts[task].usable);
-            let worth = queues.groups.worth(group, from, usable);
-            let best_worth = best.map_or(0, |(_, worth)| worth);
-            if queues::fits_better(gap, worth, best_worth) {
-                best = Some((task, worth));
-            }
-        }
-        best
-    }
-
-    fn renew(&mut self) {
-        let queues = self.queues.as_mut().expect("there are several");
-        queues.groups.renew_prices();
-        let clock = |queue| queues.clock(&self.economy, queue);
-        let ahead = |a: &usize, b: &usize| (clock(*a).wrapping_sub(clock(*b)) as i64).cmp(&0);
-        let fastest = (0..queues.count()).max_by(ahead);
-        queues.fastest = fastest.expect("there are several");
-    }
-
-    /// If another queue's clock is too far ahead, and it has less load, a task goes there.
-    fn balance(&mut self, machine: &mut Machine, own: usize) {
-        let waiting: Vec<u32> = self.economy.on(own).waiting().take(CANDIDATES).collect();
-        for &leaf in &waiting {
-            let task = self.task(leaf);
-            self.count_tickets(machine, task, true);
-        }
-        let queues = self.queues.as_ref().expect("there are several");
-        if waiting.is_empty() {
-            return;
-        }
-        let (clock, load) = (queues.clock(&self.economy, own), queues.load(own));
-        let mean = queues.groups.mean_load();
-        let partner = |other: &usize| {
-            let theirs = queues.clock(&self.economy, *other);
-            queues::is_fast(clock, theirs, mean, queues.bound_ns) && queues.load(*other) < load
-        };
-        let ahead = |other: &usize| {
-            let theirs = queues.clock(&self.economy, *other);
-            theirs.wrapping_sub(clock)
-        };
-        let near = queues.neighbours(own).filter(&partner).max_by_key(ahead);
-        let far = || Some(queues.fastest).filter(|&other| other != own && partner(&other));
-        let Some(to) = near.or_else(far) else {
-            return;
-        };
-        let cpus = queues.cpus(own).len() as u64;
-        let gap = (load - queues.load(to)) * cpus;
-        let theirs = queues.clock(&self.economy, to);
-        let is_far = queues::is_far(clock, theirs, mean, queues.bound_ns);
-        if let Some((task, worth)) = self.best_fit(machine, own, to, gap)
-            && queues::may_move(gap, worth, is_far)
-        {
-            self.migrate(machine, task, to);
-            self.moves += 1;
-        }
-    }
-}
-
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Waker {
     /// The task that runs on the CPU where it wakes up.
@@ -456,7 +307,10 @@ impl Scheduler for Tombola {
     }
 
     fn tick_ns(&self) -> Option<u64> {
-        self.queues.as_ref().map(|queues| queues.bound_ns / 2)
+        self.queues.as_ref().map(|queues| match queues.balance {
+            Balance::Clock => queues.bound_ns / 2,
+            Balance::Mqs => MQS_TICK_NS,
+        })
     }
 
     fn user(&mut self, base_tickets: u32) -> u32 {
@@ -607,10 +461,10 @@ impl Scheduler for Tombola {
             (None, Some(parent)) => Some((parent, 0)),
             (None, None) => None,
         };
-        if let Some((heir, forked_ns)) = heir
-            && self.accounts[heir].queue == self.accounts[task].queue
-        {
-            let of_heir = self.leaf(heir);
+        if let Some((heir, forked_ns)) = heir {
+            let (of_heir, queue) = (self.leaf(heir), self.accounts[heir].queue);
+            // A task's children are in its group, which so has a part there.
+            self.put_on(machine, task, queue);
             self.of(task).charge_heir(leaf, of_heir, forked_ns);
         }
         self.of(task).free(leaf);
@@ -627,7 +481,7 @@ impl Scheduler for Tombola {
 
     fn tick(&mut self, machine: &mut Machine, cpu: usize) {
         if cpu == 0 {
-            self.renew();
+            self.renew(machine.now);
         }
         let queue = self.queue_of(cpu);
         if self.cpus(machine, queue).start == cpu {
