@@ -297,6 +297,57 @@ fn a_rule_of_the_balancer_needs_several_queues_of_tombola() {
 }
 
 #[test]
+fn the_busiest_lock_is_shown_if_locks_are_modelled() {
+    let held = CACHES.replace("[users]", "lock-hold = '2us'\n[users]");
+    let plan = file("lock.toml", &held);
+    let busiest = |options: &[&str]| report(&plan, options)["busiest_lock"].clone();
+    let (machine, llc) = (busiest(&["--run-queue", "machine"]), busiest(&[]));
+    let ns = |lock: &Value| lock["held_ns"].as_u64().unwrap();
+    assert_eq!(ns(&llc), 2000 * llc["takes"].as_u64().unwrap());
+    assert!(ns(&llc) < ns(&machine), "{llc}, {machine}");
+    assert!(llc["queue"].as_u64().unwrap() < 2, "{llc}");
+    assert!(llc["waited_ns"].is_u64(), "{llc}");
+    let text = stdout(&simulate(&plan, &[]));
+    let is_lock = |line: &&str| line.starts_with("busy lock   of run queue ");
+    let line = text.lines().find(is_lock).expect("a line of the lock");
+    assert!(line.contains(" % of the time, mean wait "), "{line}");
+    let without = report(&file("no-lock.toml", CACHES), &[]);
+    assert_eq!(without["busiest_lock"], Value::Null);
+    let json = || simulate(&plan, &["--json"]).stdout;
+    assert_eq!(json(), json());
+    assert_refused(
+        "long-lock.toml",
+        &held.replace("2us", "2ms"),
+        &[],
+        &["6:13: lock-hold is out of range", "at most 1ms"],
+    );
+}
+
+/// 64 CPUs, each with 5000 sleeps and wake-ups a second, each of which holds a lock: 640,000 a second take 0.64 of the time of one
+/// lock if that is 1 us, and more than it has if it is 2 us. Eight locks have enough.
+#[test]
+fn one_lock_for_many_cpus_is_saturated_and_eight_are_not() {
+    let text = include_str!("../../docs/plans/locks.toml");
+    let of = |hold: &str, queue: &str| {
+        let plan = file(&format!("locks-{hold}.toml"), &text.replace("1us", hold));
+        let report = report(&plan, &["--run-queue", queue]);
+        let number = |name: &str| report["busiest_lock"][name].as_u64().unwrap() as f64;
+        let held = number("held_ns") / report["span_ns"].as_u64().unwrap() as f64;
+        (held, number("waited_ns") / number("takes"))
+    };
+    // Each CPU computes for 200 us and decides twice.
+    let (held, _) = of("1us", "machine");
+    let alone = 64.0 * 2.0 / 202.0;
+    assert!((0.98 * alone..=alone).contains(&held), "{held}, {alone}");
+    let (held, _) = of("1us", "llc");
+    assert!(held < 0.1, "{held}");
+    let (held, wait_ns) = of("2us", "machine");
+    assert!(held > 0.99 && wait_ns > 10_000.0, "{held}, {wait_ns}");
+    let (held, wait_ns) = of("2us", "llc");
+    assert!(held < 0.2 && wait_ns < 1000.0, "{held}, {wait_ns}");
+}
+
+#[test]
 fn options_win_over_the_plan() {
     let report = report(
         &file("options.toml", EXAMPLE),

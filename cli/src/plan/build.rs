@@ -5,7 +5,7 @@ use super::example::EXAMPLE_COMMAND;
 use super::file::{self, File, Name, Time};
 use super::programs::Programs;
 use super::schedulers::{Loaded, Scheduler, Settings};
-use super::values::{BASE_TICKETS, COUNT, CPUS, NICE, QUANTUM, TICKETS, Values};
+use super::values::{BASE_TICKETS, COUNT, CPUS, LOCK_HOLD_MAX_NS, NICE, QUANTUM, TICKETS, Values};
 use crate::duration;
 use crate::faults::{Fault, Faults};
 use std::collections::{BTreeMap, BTreeSet};
@@ -155,7 +155,19 @@ impl Builder {
             migration_ns: cost(&machine.migration_cost),
             cache_ns: cost(&machine.cache_cost),
             node_ns: cost(&machine.node_cost),
+            lock_hold_ns: self.lock_hold(machine.lock_hold.as_ref()),
         }
+    }
+
+    fn lock_hold(&mut self, hold: Option<&Time>) -> u64 {
+        let Some((hold, ns)) = hold.map(|hold| (hold, self.values.time(hold))) else {
+            return 0;
+        };
+        if ns > LOCK_HOLD_MAX_NS {
+            self.values
+                .out_of_range("lock-hold", hold.span(), "it is at most 1ms");
+        }
+        ns
     }
 
     fn quantum(&mut self, file: &File) -> Duration {

@@ -40,6 +40,7 @@ pub(super) struct Machine {
     pub migration_cost: Option<Time>,
     pub cache_cost: Option<Time>,
     pub node_cost: Option<Time>,
+    pub lock_hold: Option<Time>,
 }
 
 #[derive(Deserialize)]

@@ -21,6 +21,8 @@ pub(super) const NICE: RangeInclusive<i64> = -20..=19;
 pub(super) const COUNT: RangeInclusive<i64> = 1..=100_000;
 pub(super) const TIMES: RangeInclusive<i64> = 1..=1_000_000_000;
 pub(super) const QUANTUM: Duration = Duration::from_millis(1);
+/// Longer ones make no sense, and could add up to more than 2^64 ns.
+pub(super) const LOCK_HOLD_MAX_NS: u64 = 1_000_000;
 /// Sums of all times of a plan must remain far below 2^64 ns.
 const TIME_MAX: Duration = Duration::from_secs(24 * 3600);
 

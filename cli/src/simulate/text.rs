@@ -2,8 +2,8 @@
 
 use crate::plan::Loaded;
 use crate::table;
-use tombola_sim::RunQueueCounts;
 use tombola_sim::plan::{Plan, Report, Row};
+use tombola_sim::{QueueLock, RunQueueCounts};
 
 const HEADINGS: [&str; 11] = [
     "USER / CURRENCY / TASK",
@@ -28,15 +28,14 @@ pub fn text(loaded: &Loaded, report: &Report) -> String {
     lines.add_currencies(None, 0);
     let (cpus, seconds) = (report.cpus, report.span_ns as f64 / 1e9);
     format!(
-        "scheduler   {}, seed {}\nswitches    {}, of which migrations {}\n{}\n{}\n\
+        "scheduler   {}, seed {}\nswitches    {}, of which migrations {}\n{}{}\n{}\n\
          % of {cpus} CPUs over {seconds:.3} s; entitled: what the tickets give, as far as it can be used\n",
         loaded.scheduler.name(),
         report.seed,
         report.switches,
         report.migrations,
-        report
-            .run_queues
-            .map_or(String::new(), |of| run_queues(report, of)),
+        (report.run_queues).map_or(String::new(), |of| run_queues(report, of)),
+        (report.busiest_lock).map_or(String::new(), |lock| busiest_lock(report, lock)),
         table::format(&lines.rows),
     )
 }
@@ -48,6 +47,15 @@ fn run_queues(report: &Report, of: RunQueueCounts) -> String {
         of.count,
         of.moves as f64 / seconds,
         of.slices
+    )
+}
+
+fn busiest_lock(report: &Report, lock: QueueLock) -> String {
+    format!(
+        "busy lock   of run queue {}, held {:.2} % of the time, mean wait {:.3} us\n",
+        lock.queue,
+        100.0 * lock.held_ns as f64 / report.span_ns as f64,
+        lock.waited_ns as f64 / 1e3 / lock.takes as f64
     )
 }
 

@@ -25,6 +25,7 @@ pub mod historic;
 mod machine;
 pub mod plan;
 mod program;
+mod queue_lock;
 mod queues;
 mod random;
 mod scheduler;
@@ -33,6 +34,7 @@ mod tombola;
 
 pub use machine::{ANYWHERE, Costs, Machine, NO_END, Task, TaskId, Topology};
 pub use program::{Act, MS, Program, SECOND, hog};
+pub use queue_lock::QueueLock;
 pub use queues::{Balance, RunQueues};
 pub use random::Random;
 pub use scheduler::{RunQueueCounts, Scheduler};

@@ -1,6 +1,7 @@
 //! The simulated machine: CPUs, tasks, and the events that are to come.
 
 use crate::program::Program;
+use crate::queue_lock::{QueueLock, QueueLocks};
 use crate::random::Random;
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
@@ -13,7 +14,7 @@ pub const ANYWHERE: u64 = u64::MAX;
 /// A slice without an end.
 pub const NO_END: u64 = u64::MAX;
 
-/// What a switch costs, in CPU time of the task that gets the CPU.
+/// What a switch costs, in CPU time of the task that gets the CPU; and what a decision costs, in time of its CPU that no task gets.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Costs {
     /// Each switch to another task, ns.
@@ -24,6 +25,9 @@ pub struct Costs {
     pub cache_ns: u64,
     /// If that CPU is of another node, ns more.
     pub node_ns: u64,
+    /// Each decision holds its run queue's lock for so long, ns: a choice of what a CPU runs, or a wake-up. At 0 locks are not
+    /// modelled.
+    pub lock_hold_ns: u64,
 }
 
 /// The CPUs of a machine. Those of one cache have consecutive numbers, and so have those of one node.
@@ -113,13 +117,16 @@ pub(crate) struct Lock {
 #[derive(Clone)]
 pub(crate) struct Cpu {
     pub(crate) running: Option<TaskId>,
-    /// The task's burst and CPU time are counted up to here.
+    /// The task's burst and CPU time are counted up to here. Later than now: until then the CPU waits for the lock of a run queue,
+    /// or holds it.
     pub(crate) seen: u64,
     pub(crate) slice_end: u64,
     /// Of the last event that was planned for it: older ones mean nothing.
     pub(crate) serial: u64,
-    /// It is in `Machine::pending`.
+    /// It is in `Machine::pending`, or a decision is put off.
     pub(crate) is_pending: bool,
+    /// A decision is put off until an earlier one is made.
+    pub(crate) is_put_off: bool,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -128,6 +135,8 @@ pub(crate) enum Event {
     /// A burst or a slice ends.
     Cpu(usize, u64),
     Tick(usize),
+    /// The scheduler decides, after an earlier decision on the same CPU.
+    Decide(usize),
 }
 
 /// CPUs and tasks, and the events that are to come. A scheduler sees it in each of its calls.
@@ -143,8 +152,9 @@ pub struct Machine {
     pub(crate) topology: Topology,
     pub(crate) costs: Costs,
     pub(crate) locks: Vec<Lock>,
+    pub(crate) queue_locks: QueueLocks,
     pub(crate) cpus: Vec<Cpu>,
-    /// Of the CPUs that run nothing, bit = cpu mod 64 of word cpu / 64.
+    /// Of the CPUs that run nothing and for which no decision is put off, bit = cpu mod 64 of word cpu / 64.
     pub(crate) idle: Vec<u64>,
     pub(crate) tasks: Vec<Task>,
     /// Tasks that live.
@@ -170,6 +180,7 @@ impl Machine {
             slice_end: NO_END,
             serial: 0,
             is_pending: false,
+            is_put_off: false,
         };
         Self {
             now: 0,
@@ -179,6 +190,7 @@ impl Machine {
             topology,
             costs,
             locks: Vec::new(),
+            queue_locks: QueueLocks::new(costs.lock_hold_ns),
             cpus: vec![cpu; cpus],
             idle: (0..cpus.div_ceil(64))
                 .map(|word| ANYWHERE >> (64 - (cpus - 64 * word).min(64)))
@@ -231,7 +243,7 @@ impl Machine {
         let t = &self.tasks[task];
         t.ran_ns
             + if t.runs {
-                self.now - self.cpus[t.cpu].seen
+                self.now.saturating_sub(self.cpus[t.cpu].seen)
             } else {
                 0
             }
@@ -283,7 +295,18 @@ impl Machine {
             return self.idle_cpu(task);
         }
         cpus.into_iter()
-            .find(|&cpu| self.cpus[cpu].running.is_none() && self.may_run(task, cpu))
+            .find(|&cpu| self.is_idle(cpu) && self.may_run(task, cpu))
+    }
+
+    fn is_idle(&self, cpu: usize) -> bool {
+        self.idle[cpu / 64] >> (cpu % 64) & 1 != 0
+    }
+
+    fn set_idle(&mut self, cpu: usize) {
+        let c = &self.cpus[cpu];
+        let idle = u64::from(c.running.is_none() && !c.is_put_off);
+        self.idle[cpu / 64] &= !(1 << (cpu % 64));
+        self.idle[cpu / 64] |= idle << (cpu % 64);
     }
 
     /// The child that a task forked last, if it lives.
@@ -350,8 +373,9 @@ impl Machine {
         let Some(task) = self.cpus[cpu].running else {
             return;
         };
-        let burst_end = self.now.saturating_add(self.tasks[task].left_ns);
-        let end = self.cpus[cpu].slice_end.min(burst_end);
+        let begins = self.cpus[cpu].seen;
+        let burst_end = begins.saturating_add(self.tasks[task].left_ns);
+        let end = self.cpus[cpu].slice_end.min(burst_end).max(begins);
         self.cpus[cpu].serial = self.serial + 1;
         self.at(end, Event::Cpu(cpu, self.serial + 1));
     }
@@ -360,6 +384,9 @@ impl Machine {
     pub(crate) fn count(&mut self, cpu: usize) {
         let now = self.now;
         let c = &mut self.cpus[cpu];
+        if now < c.seen {
+            return;
+        }
         if let Some(task) = c.running {
             let task = &mut self.tasks[task];
             task.left_ns = task.left_ns.saturating_sub(now - c.seen);
@@ -368,12 +395,52 @@ impl Machine {
         c.seen = now;
     }
 
+    /// Is a CPU still busy with a decision?
+    pub(crate) fn is_deciding(&self, cpu: usize) -> bool {
+        self.cpus[cpu].seen > self.now
+    }
+
+    /// From when on the task on a CPU computes: now, or when the CPU's decision is made.
+    #[must_use]
+    pub fn begins(&self, cpu: usize) -> u64 {
+        self.now.max(self.cpus[cpu].seen)
+    }
+
+    /// The scheduler decides on a CPU after what it decides there now. Until then the CPU does not idle, even if it runs nothing.
+    pub(crate) fn put_off(&mut self, cpu: usize) {
+        self.cpus[cpu].is_put_off = true;
+        self.set_idle(cpu);
+        self.at(self.cpus[cpu].seen, Event::Decide(cpu));
+    }
+
+    /// It is time for a decision that was put off.
+    pub(crate) fn decide_now(&mut self, cpu: usize) {
+        self.cpus[cpu].is_put_off = false;
+        self.set_idle(cpu);
+        self.pending.push_back(cpu);
+    }
+
+    /// A CPU makes a decision about a run queue, for which it needs the lock, and does nothing else meanwhile.
+    pub(crate) fn take_queue_lock(&mut self, cpu: usize, queue: usize) {
+        if self.queue_locks.are_modelled() {
+            self.count(cpu);
+            let asks = self.cpus[cpu].seen;
+            self.cpus[cpu].seen = self.queue_locks.take(queue, asks);
+        }
+    }
+
+    /// The lock of a run queue that was held longest; `None` if locks are not modelled ([`Costs::lock_hold_ns`]).
+    #[must_use]
+    pub fn busiest_lock(&self) -> Option<QueueLock> {
+        self.queue_locks.busiest(self.now)
+    }
+
     pub(crate) fn stop(&mut self, cpu: usize) -> TaskId {
         self.count(cpu);
         let task = self.cpus[cpu].running.take().expect("a task that runs");
         self.tasks[task].runs = false;
         self.cpus[cpu].serial = 0;
-        self.idle[cpu / 64] |= 1 << (cpu % 64);
+        self.set_idle(cpu);
         task
     }
 
@@ -383,6 +450,7 @@ impl Machine {
             "task {task} may not run on CPU {cpu}"
         );
         let costs = self.costs;
+        let begins = self.cpus[cpu].seen;
         let t = &mut self.tasks[task];
         assert!(!t.runs, "task {task} runs on CPU {} already", t.cpu);
         assert!(t.alive, "task {task} has ended");
@@ -396,14 +464,13 @@ impl Machine {
         if t.is_fresh {
             t.is_fresh = false;
             t.latencies
-                .extend(t.runnable_since.map(|since| self.now - since));
+                .extend(t.runnable_since.map(|since| begins - since));
         }
         t.switches += 1;
         t.cpu = cpu;
         t.runs = true;
         self.switches += 1;
-        self.idle[cpu / 64] &= !(1 << (cpu % 64));
-        self.cpus[cpu].seen = self.now;
         self.cpus[cpu].running = Some(task);
+        self.set_idle(cpu);
     }
 }

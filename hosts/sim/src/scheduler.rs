@@ -22,6 +22,16 @@ pub trait Scheduler {
         None
     }
 
+    /// The run queue from which a CPU takes tasks.
+    fn queue_of_cpu(&self, _cpu: usize) -> usize {
+        0
+    }
+
+    /// The run queue on which a task waits, or waited last.
+    fn queue_of_task(&self, _machine: &Machine, _task: TaskId) -> usize {
+        0
+    }
+
     /// What its run queues have done so far, if it has several and counts that.
     fn run_queues(&self) -> Option<RunQueueCounts> {
         None

@@ -110,6 +110,13 @@ impl<S: Scheduler> Simulation<S> {
     fn wake_by(&mut self, task: TaskId, waker: Option<usize>) {
         self.machine.becomes_runnable(task);
         self.scheduler.wake(&mut self.machine, task, waker);
+        // The timer of a sleep fires where the task fell asleep.
+        let cpu = waker.unwrap_or(self.machine.task(task).cpu);
+        let queue = self.scheduler.queue_of_task(&self.machine, task);
+        self.machine.take_queue_lock(cpu, queue);
+        if self.machine.is_deciding(cpu) {
+            self.machine.plan(cpu);
+        }
     }
 
     /// A task is not runnable any more, until it is woken; it did not go to sleep itself.
@@ -178,10 +185,17 @@ impl<S: Scheduler> Simulation<S> {
         machine.now = at;
         match event {
             // One that was ended may have been woken before, or live no more.
-            Event::Wake(task) if machine.is_asleep(task) => self.wake_by(task, None),
+            Event::Wake(task) if machine.is_asleep(task) => {
+                let cpu = machine.task(task).cpu;
+                match machine.is_deciding(cpu) {
+                    true => machine.at(machine.cpus[cpu].seen, event),
+                    false => self.wake_by(task, None),
+                }
+            }
             Event::Wake(_) => {}
             Event::Cpu(cpu, serial) if machine.cpus[cpu].serial == serial => self.cpu_event(cpu),
             Event::Cpu(..) => {}
+            Event::Decide(cpu) => machine.decide_now(cpu),
             Event::Tick(cpu) => {
                 let tick_ns = self.scheduler.tick_ns().expect("the machine has ticks");
                 machine.at(at + tick_ns, Event::Tick(cpu));
@@ -196,8 +210,12 @@ impl<S: Scheduler> Simulation<S> {
     /// The scheduler decides on all CPUs on which it is to ([`Machine::reschedule`]).
     pub fn decide(&mut self) {
         while let Some(cpu) = self.machine.pending.pop_front() {
-            self.machine.cpus[cpu].is_pending = false;
-            self.decide_on(cpu);
+            if self.machine.is_deciding(cpu) {
+                self.machine.put_off(cpu);
+            } else {
+                self.machine.cpus[cpu].is_pending = false;
+                self.decide_on(cpu);
+            }
         }
     }
 
@@ -207,6 +225,11 @@ impl<S: Scheduler> Simulation<S> {
         self.machine.deciding = Some(cpu);
         let next = self.scheduler.pick(&mut self.machine, cpu);
         self.machine.deciding = None;
+        let queue = self.scheduler.queue_of_cpu(cpu);
+        self.machine.take_queue_lock(cpu, queue);
+        let decided = &mut self.machine.cpus[cpu];
+        let took_ns = decided.seen - self.machine.now;
+        decided.slice_end = decided.slice_end.saturating_add(took_ns);
         if next != held {
             if held.is_some() {
                 self.machine.stop(cpu);
@@ -228,7 +251,7 @@ impl<S: Scheduler> Simulation<S> {
             .machine
             .running(cpu)
             .expect("an event of a task that runs");
-        while self.machine.tasks[task].left_ns == 0 {
+        while self.machine.tasks[task].left_ns == 0 && !self.machine.is_deciding(cpu) {
             if !self.act(cpu, task) {
                 return;
             }

@@ -5,7 +5,9 @@ use tombola_sim::plan::{
     CLIENTS_MAX, Change, Currency, Kind, Phase, Plan, Program, Report, Row, Sample, Step, Task,
     TooManyTasks, run,
 };
-use tombola_sim::{ANYWHERE, Balance, Costs, MS, Random, Rules, RunQueues, SECOND, Topology};
+use tombola_sim::{
+    ANYWHERE, Balance, Costs, MS, QueueLock, Random, Rules, RunQueues, SECOND, Topology,
+};
 
 const KINDS: [Kind; 13] = [
     Kind::Tombola(Rules::stride(MS), RunQueues::Machine),
@@ -185,6 +187,88 @@ fn tickets_change_on_several_run_queues() {
             .abs_diff(unchanged.tasks[i].received_ns);
         assert!(difference > SECOND, "{:?}", report.tasks[i]);
     }
+}
+
+/// Busy tasks, twice as many as CPUs, under a queue's lock that each decision holds for so long.
+fn locked(kind: Kind, cpus: usize, lock_hold_ns: u64) -> (Report, QueueLock) {
+    let mut plan = plan(vec![hog("a", 0), hog("b", 1)]);
+    for task in &mut plan.tasks {
+        task.count = cpus;
+    }
+    plan.currencies[0].tickets = plan.currencies[1].tickets;
+    plan.topology = Topology {
+        cpus,
+        cpus_per_cache: cpus / 4,
+        cpus_per_node: cpus,
+    };
+    plan.scheduler = kind;
+    plan.span_ns = SECOND;
+    plan.costs.lock_hold_ns = lock_hold_ns;
+    let report = done(&plan);
+    let lock = report.busiest_lock.expect("locks are modelled");
+    (report, lock)
+}
+
+/// With one queue, and more tasks than CPUs, a CPU either runs a task, or waits for the lock, or holds it. The lock of 64 CPUs,
+/// each of which would ask every 200 us, is held for 6 us each time: they can decide half as often as they would.
+#[test]
+fn a_lock_takes_the_time_of_its_cpus() {
+    let rules = [Rules::stride(MS / 5), Rules::lottery(MS / 5)];
+    let kinds = rules.map(|rules| Kind::Tombola(rules, RunQueues::Machine));
+    for kind in [kinds[0], kinds[1], Kind::RoundRobin(MS / 5)] {
+        for (cpus, hold_ns) in [(4, 1000), (64, 500), (64, 6000)] {
+            let (report, lock) = locked(kind, cpus, hold_ns);
+            let received_ns = report.tasks.iter().map(|row| row.received_ns).sum::<u64>();
+            let sum = received_ns + lock.held_ns + lock.waited_ns;
+            // At the end, each CPU may still wait for all others.
+            let open_ns = cpus as u64 * (cpus as u64 + 1) * hold_ns;
+            assert_near(sum, cpus as u64 * SECOND, open_ns);
+            let is_saturated = lock.held_ns > SECOND * 99 / 100;
+            assert_eq!(is_saturated, hold_ns == 6000, "{kind:?} {cpus}: {lock:?}");
+            assert!(lock.held_ns <= SECOND, "{lock:?}");
+        }
+    }
+    let mut plan = plan(vec![hog("a", 0)]);
+    plan.scheduler = Kind::RoundRobin(MS);
+    assert_eq!(done(&plan).busiest_lock, None);
+}
+
+/// What saturates one lock is divided among several. Each queue's is held as long as those of the others.
+#[test]
+fn several_run_queues_have_locks_of_their_own() {
+    let of = |queues| Kind::Tombola(Rules::stride(MS / 5), queues);
+    let (machine, one) = locked(of(RunQueues::Machine), 64, 6000);
+    let (caches, busiest) = locked(of(RunQueues::PerCache(Balance::Clock)), 64, 6000);
+    assert!(busiest.queue < 4);
+    // 16 CPUs, 6 us of each 206 us.
+    assert_near(busiest.held_ns, SECOND * 16 * 6 / 206, SECOND / 50);
+    assert!(
+        busiest.waited_ns * 10 < one.waited_ns,
+        "{busiest:?}, {one:?}"
+    );
+    let received_ns = |report: &Report| report.tasks.iter().map(|row| row.received_ns).sum::<u64>();
+    assert!(received_ns(&caches) > received_ns(&machine) * 5 / 4);
+    let (_, of_cpu) = locked(Kind::Mqs, 64, 6000);
+    assert!(of_cpu.held_ns < SECOND / 20, "{of_cpu:?}");
+}
+
+/// A CPU spends the time of a wake-up, and the woken task's CPU that of the choice. A task alone on one CPU: it sleeps exactly as
+/// long as it says, and its next burst begins after both.
+#[test]
+fn wake_ups_and_sleeps_are_decisions() {
+    let mut plan = plan(vec![runs("a", 0, 0)]);
+    plan.programs = vec![program(&[Step::Run(MS), Step::Sleep(MS)], Some(100))];
+    plan.costs.lock_hold_ns = 10_000;
+    let report = done(&plan);
+    let lock = report.busiest_lock.expect("locks are modelled");
+    // It starts and wakes up 101 times, is chosen as often, and falls asleep or exits as often.
+    assert_eq!((lock.takes, lock.waited_ns), (3 * 101, 0));
+    assert_eq!(lock.held_ns, lock.takes * 10_000);
+    assert_eq!(report.tasks[0].received_ns, 100 * MS);
+    // The wake-up's hold, and the choice's.
+    let latency = report.tasks[0].latency;
+    assert_near(latency.max_ns, 20_000, 20);
+    assert_near(latency.mean_ns, 20_000, 20);
 }
 
 /// With run queues for each of three caches, the last of which has fewer CPUs.
@@ -565,6 +649,7 @@ fn random_plan(seed: u64, kind: Kind) -> Plan {
     };
     plan.costs.switch_ns = random.below(2) * 1000;
     plan.costs.cache_ns = random.below(2) * 20_000;
+    plan.costs.lock_hold_ns = (seed % 2) * seed * 500;
     for parent in [0, 1, 2] {
         plan.currencies.push(Currency {
             parent: Some(parent),

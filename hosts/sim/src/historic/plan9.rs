@@ -49,6 +49,7 @@ struct Account {
     /// When that was computed last, in half ticks.
     updated: i64,
     level: usize,
+    queue: usize,
     /// It has run at all, so it belongs to a CPU.
     has_cpu: bool,
     ready_since: u64,
@@ -151,6 +152,7 @@ impl Plan9 {
     fn ready(&mut self, machine: &Machine, task: TaskId, queue: usize) {
         self.prioritize(machine, task, queue);
         self.accounts[task].ready_since = machine.now;
+        self.accounts[task].queue = queue;
         self.queues[queue].lists[self.accounts[task].level].push_back(task);
         self.queues[queue].ready += 1;
     }
@@ -276,6 +278,14 @@ impl Plan9 {
 impl Scheduler for Plan9 {
     fn tick_ns(&self) -> Option<u64> {
         Some(TICK_NS)
+    }
+
+    fn queue_of_cpu(&self, cpu: usize) -> usize {
+        self.queue_of(cpu)
+    }
+
+    fn queue_of_task(&self, _machine: &Machine, task: TaskId) -> usize {
+        self.accounts[task].queue
     }
 
     fn made(&mut self, machine: &mut Machine, _task: TaskId, _forker: Option<TaskId>) {

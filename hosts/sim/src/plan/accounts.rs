@@ -168,6 +168,7 @@ impl<'a> Accounts<'a> {
             switches: machine.switches,
             migrations: machine.migrations,
             run_queues,
+            busiest_lock: machine.busiest_lock(),
             currencies: (currencies.iter().zip(&self.of_currencies))
                 .map(|(of, account)| account.row(&of.name, of.parent.map(name)))
                 .collect(),

@@ -1,5 +1,6 @@
 //! What a plan gave.
 
+use crate::queue_lock::QueueLock;
 use crate::scheduler::RunQueueCounts;
 use serde::Serialize;
 
@@ -23,6 +24,9 @@ pub struct Report {
     /// `None`: the scheduler has one run queue, or does not count what several do.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub run_queues: Option<RunQueueCounts>,
+    /// Of the locks of all run queues, the one that was held longest. `None`: locks are not modelled.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub busiest_lock: Option<QueueLock>,
     /// Users and currencies, as in the plan.
     pub currencies: Vec<Row>,
     /// Tasks, as in the plan; with their children.

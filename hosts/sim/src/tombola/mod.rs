@@ -3,7 +3,7 @@
 //! At a slice's end the run is settled and compared with the pick. A waking task takes an idle CPU on which it may run, or
 //! challenges the task that runs where it ran last: it preempts at once, or shortens the slice to the moment when it will be the
 //! better choice (`crossing_ns`). Slices are shorter for clients of few tickets, and longer while no task waits, as in
-//! `hosts/kernel/bpf/slice.h`. Left out: time spent in the scheduler itself; turns for overdue tasks; a waking task that waits on
+//! `hosts/kernel/bpf/slice.h`. Left out: time spent in the scheduler itself, but for locks; turns for overdue tasks; a waking task that waits on
 //! its waker's CPU; the rule that a client woken by another of its currency gets no credit; shorter slices of a user with many
 //! tasks; reservations.
 
@@ -141,10 +141,6 @@ impl Tombola {
         }
     }
 
-    fn queue_of(&self, cpu: usize) -> usize {
-        self.queues.as_ref().map_or(0, |queues| queues.of(cpu))
-    }
-
     fn cpus(&self, machine: &Machine, queue: usize) -> std::ops::Range<usize> {
         match &self.queues {
             Some(queues) => queues.cpus(queue),
@@ -223,7 +219,9 @@ impl Tombola {
     }
 
     fn challenge(&mut self, machine: &mut Machine, task: TaskId, cpu: usize, by: Waker) {
-        let runner = machine.running(cpu).expect("the CPU is not idle");
+        let Some(runner) = machine.running(cpu) else {
+            return; // A decision was put off there.
+        };
         let run = self.run(machine, runner, by == Waker::Runner);
         let (leaf, of_runner) = (self.leaf(task), self.leaf(runner));
         let crossing_ns = self.of(task).crossing_ns(leaf, of_runner, &run);
@@ -231,7 +229,7 @@ impl Tombola {
             machine.now
         } else {
             // At most a quantum: if no task waited before, the slice may be a long one.
-            machine.now + crossing_ns.clamp(SLICE_MIN_NS, self.economy.rules().quantum_ns)
+            machine.begins(cpu) + crossing_ns.clamp(SLICE_MIN_NS, self.economy.rules().quantum_ns)
         };
         if end < machine.slice_end(cpu) {
             machine.set_slice_end(cpu, end);
@@ -242,8 +240,9 @@ impl Tombola {
     fn share_slices(&mut self, machine: &mut Machine, cpus: std::ops::Range<usize>) {
         // With several queues, others may have long slices.
         self.long_slices = self.queues.is_some();
-        let soon = machine.now + self.economy.rules().quantum_ns;
+        let quantum_ns = self.economy.rules().quantum_ns;
         for cpu in cpus {
+            let soon = machine.begins(cpu) + quantum_ns;
             if machine.running(cpu).is_some() && machine.slice_end(cpu) > soon {
                 machine.set_slice_end(cpu, machine.now);
             }
@@ -298,6 +297,14 @@ enum Waker {
 }
 
 impl Scheduler for Tombola {
+    fn queue_of_cpu(&self, cpu: usize) -> usize {
+        self.queues.as_ref().map_or(0, |queues| queues.of(cpu))
+    }
+
+    fn queue_of_task(&self, _machine: &Machine, task: TaskId) -> usize {
+        self.accounts[task].queue
+    }
+
     fn run_queues(&self) -> Option<RunQueueCounts> {
         self.queues.as_ref().map(|queues| RunQueueCounts {
             count: queues.count(),
@@ -349,7 +356,7 @@ impl Scheduler for Tombola {
 
     fn made(&mut self, machine: &mut Machine, task: TaskId, forker: Option<TaskId>) {
         let t = machine.task(task);
-        let queue = self.queue_of(forker.map_or(t.cpu, |forker| machine.task(forker).cpu));
+        let queue = self.queue_of_cpu(forker.map_or(t.cpu, |forker| machine.task(forker).cpu));
         let (parent, tickets) = match &mut self.queues {
             None => (t.group, t.tickets),
             Some(queues) => {
@@ -397,7 +404,7 @@ impl Scheduler for Tombola {
     }
 
     fn pick(&mut self, machine: &mut Machine, cpu: usize) -> Option<TaskId> {
-        let queue = self.queue_of(cpu);
+        let queue = self.queue_of_cpu(cpu);
         let cpus = self.cpus(machine, queue);
         let held = machine.running(cpu);
         if held.is_some() && self.long_slices && self.economy.on(queue).counters().waiting > 0 {
@@ -483,7 +490,7 @@ impl Scheduler for Tombola {
         if cpu == 0 {
             self.renew(machine.now);
         }
-        let queue = self.queue_of(cpu);
+        let queue = self.queue_of_cpu(cpu);
         if self.cpus(machine, queue).start == cpu {
             self.balance(machine, queue);
         }
