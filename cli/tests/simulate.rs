@@ -359,6 +359,28 @@ fn options_win_over_the_plan() {
 }
 
 #[test]
+fn samples_are_taken_each_tenth_of_a_second_and_at_changes() {
+    let plan = SMALL.to_owned()
+        + "[[tasks]]\nname = 'b'\nuser = 'alice'\nstart = '250ms'\nsteps = [{ run = '100ms' }]\ntimes = 1\n";
+    let plan = file("samples.toml", &plan);
+    let report = report(&plan, &["--samples"]);
+    let samples = report["samples"].as_array().unwrap();
+    let at_ms: Vec<u64> = (samples.iter())
+        .map(|sample| sample["at_ns"].as_u64().unwrap() / 1_000_000)
+        .collect();
+    assert_eq!(
+        at_ms,
+        [0, 100, 200, 250, 300, 400, 500, 600, 700, 800, 900, 1000]
+    );
+    let received = |sample: usize| samples[sample]["received_ns"].clone();
+    assert_eq!(received(3), serde_json::json!([250_000_000, 0]));
+    let whole = ["a", "b"].map(|name| row(&report, "tasks", name)["received_ns"].clone());
+    assert_eq!(received(11), Value::from(whole.to_vec()));
+    let without_json = simulate(&plan, &["--samples"]);
+    assert_eq!(without_json.status.code(), Some(BAD_PLAN));
+}
+
+#[test]
 fn a_plot_is_written_as_svg_and_png() {
     let name = path("plot.1");
     let options = ["--plot", name.to_str().unwrap()];

@@ -56,6 +56,10 @@ pub struct Simulate {
     #[arg(long)]
     json: bool,
 
+    /// With --json: CPU time entitled to and received, each tenth of a second and at changes
+    #[arg(long, requires = "json")]
+    samples: bool,
+
     /// Write NAME.svg and NAME.png: CPU time received and entitled to, over time
     #[arg(long, value_name = "NAME")]
     plot: Option<String>,
@@ -82,8 +86,12 @@ pub fn simulate(args: &Simulate) -> Result<ExitCode, String> {
     };
     let mut progress = Progress::new(loaded.plan.span_ns);
     let mut curves = args.plot.as_ref().map(|_| Curves::new(&loaded));
+    let mut samples = args.samples.then(Vec::new);
     let report = run(&loaded.plan, |sample| {
         progress.at(sample.at_ns);
+        if let Some(samples) = &mut samples {
+            samples.push(sample.clone());
+        }
         if let Some(curves) = &mut curves {
             curves.add(sample);
         }
@@ -91,7 +99,7 @@ pub fn simulate(args: &Simulate) -> Result<ExitCode, String> {
     drop(progress);
     let report = report.map_err(|error| too_many_tasks(&loaded.plan, &error))?;
     if args.json {
-        println!("{}", json(&loaded, &report));
+        println!("{}", json(&loaded, &report, samples.as_deref()));
     } else {
         print!("{}", text(&loaded, &report));
     }

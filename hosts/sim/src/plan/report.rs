@@ -68,7 +68,7 @@ pub struct Latency {
 }
 
 /// CPU time up to a moment, ns: what each row of the tasks was entitled to, and what it received.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Sample {
     /// The moment, ns.
     pub at_ns: u64,
