@@ -9,6 +9,7 @@ pub mod experiment;
 pub mod experiments;
 mod explain;
 pub mod plan;
+pub mod play;
 pub mod result;
 pub mod statistics;
 pub mod vm;

@@ -5,7 +5,10 @@ use std::process::ExitCode;
 use tombola_lab::bench::cli::BenchArgs;
 use tombola_lab::demo::DemoArgs;
 use tombola_lab::experiments::{EXPERIMENTS, find};
+use tombola_lab::play::On;
 use tombola_lab::vm::cli::VmArgs;
+
+const USAGE_ERROR: u8 = 2;
 
 /// The command line: the tools, and every experiment by its name.
 fn command() -> Command {
@@ -15,13 +18,18 @@ fn command() -> Command {
             .value_name("DIR")
             .value_parser(clap::value_parser!(PathBuf))
             .help(format!(
-                "Where to write the result, its series and pictures [default: out/{}]",
+                "Where to write the result, its series and pictures [default: out/{0}; simulated: out/{0}-simulated]",
                 experiment.name
             ));
+        let simulate = Arg::new("simulate")
+            .long("simulate")
+            .action(ArgAction::SetTrue)
+            .help("Run it on a simulated machine, which has no scheduler of the kernel's own");
         Command::new(experiment.name)
             .about(experiment.about)
             .after_help(format!("From: {}", experiment.source))
             .arg(out)
+            .arg(simulate)
     });
     Command::new("tombola-lab")
         .about("Tombola's laboratory")
@@ -56,8 +64,20 @@ fn run(matches: &ArgMatches) -> Result<u8> {
         Some(("vm", own)) => VmArgs::from_arg_matches(own)?.run(),
         Some((name, own)) => {
             let experiment = find(name).expect("clap lets through what there is");
+            let simulated = own.get_flag("simulate");
+            if simulated && let Some(obstacle) = experiment.obstacle() {
+                eprintln!(
+                    "tombola-lab: {name} cannot be simulated\n  cause: {obstacle}\n  \
+                     next:  run it on a real kernel, without --simulate; --list shows what can be simulated"
+                );
+                return Ok(USAGE_ERROR);
+            }
+            let (on, folder) = match simulated {
+                true => (On::Simulation, format!("{name}-simulated")),
+                false => (On::Kernel, name.to_owned()),
+            };
             let out = own.get_one::<PathBuf>("out").cloned();
-            experiment.carry_out(out.unwrap_or_else(|| PathBuf::from("out").join(name)))
+            experiment.carry_out(on, out.unwrap_or_else(|| PathBuf::from("out").join(folder)))
         }
         None => {
             list();
@@ -68,8 +88,12 @@ fn run(matches: &ArgMatches) -> Result<u8> {
 
 fn list() {
     for experiment in EXPERIMENTS {
+        let simulated = match experiment.obstacle() {
+            None => "; can be simulated: --simulate",
+            Some(_) => "",
+        };
         println!(
-            "{:22} {}\n{:22} from: {}",
+            "{:22} {}\n{:22} from: {}{simulated}",
             experiment.name, experiment.about, "", experiment.source
         );
     }

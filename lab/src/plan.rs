@@ -1,8 +1,9 @@
-//! What runs in the guest during an experiment, as data: clients, changes and their times, how often to sample.
+//! What runs during an experiment, as data: clients, changes and their times, how often to sample.
 //!
-//! The host writes plans into the guest's image, `lab-driver` plays them there one after another and prints samples, and the
-//! host reads these as courses.
+//! Two machines play plans (lab/src/play): a real kernel in a guest, where `lab-driver` plays them one after another and prints
+//! samples, and the simulated machine of `tombola simulate`. What comes of a plan is its course.
 
+use crate::statistics::QUANTUM_S;
 use serde::{Deserialize, Serialize};
 
 /// The disk that clients with `Work::Disk` write and read: twice the memory.
@@ -26,6 +27,18 @@ pub enum Scheduler {
     Weight,
     /// The kernel's own, with SCHED_DEADLINE for clients that have a runtime and a period.
     Deadline,
+    /// Linux 2.4, by nice values. This and the following are only simulated.
+    Linux24,
+    /// Linux 2.4 with FairSched.
+    Fairsched,
+    /// The lottery of Zepp's thesis.
+    Thesis,
+    /// The same with its I/O enhancement.
+    ThesisEnhanced,
+    /// Mach's timesharing.
+    Mach,
+    /// The lottery on Mach: as Tombola's, with Mach's quantum.
+    LotteryOnMach,
 }
 
 impl Scheduler {
@@ -36,6 +49,12 @@ impl Scheduler {
             Scheduler::Nice => "nice",
             Scheduler::Weight => "cpu.weight",
             Scheduler::Deadline => "SCHED_DEADLINE",
+            Scheduler::Linux24 => "linux-2.4 (simulated)",
+            Scheduler::Fairsched => "fairsched (simulated)",
+            Scheduler::Thesis => "thesis (simulated)",
+            Scheduler::ThesisEnhanced => "thesis-enhanced (simulated)",
+            Scheduler::Mach => "mach (simulated)",
+            Scheduler::LotteryOnMach => "lottery of 100 ms (simulated)",
         }
     }
 
@@ -43,9 +62,40 @@ impl Scheduler {
     pub fn policy(self) -> Option<&'static str> {
         match self {
             Scheduler::Stride | Scheduler::Lottery => Some(self.name()),
-            Scheduler::Nice | Scheduler::Weight | Scheduler::Deadline => None,
+            _ => None,
         }
     }
+
+    /// The time that one draw decides, if this is a lottery.
+    pub fn drawn_s(self) -> Option<f64> {
+        match self {
+            Scheduler::Lottery => Some(QUANTUM_S),
+            Scheduler::Thesis | Scheduler::ThesisEnhanced => Some(0.06),
+            Scheduler::LotteryOnMach => Some(0.1),
+            _ => None,
+        }
+    }
+
+    /// A scheduler of the past.
+    pub fn is_historic(self) -> bool {
+        match self {
+            Scheduler::Stride | Scheduler::Lottery => false,
+            Scheduler::Nice | Scheduler::Weight | Scheduler::Deadline => false,
+            Scheduler::Linux24 | Scheduler::Fairsched | Scheduler::Mach => true,
+            Scheduler::Thesis | Scheduler::ThesisEnhanced | Scheduler::LotteryOnMach => true,
+        }
+    }
+}
+
+/// What a client does, step by step; times are in ns.
+#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
+pub enum Step {
+    /// Computes until so much CPU time has been used, beside the other `Run`s. The cost of steps since the last one counts.
+    Run(u64),
+    Sleep(u64),
+    /// Sleeps until the current period is over. The first one begins when the client does, each other at the end of the one
+    /// before. If the period is over already, the client does not sleep, and the next begins at that moment.
+    Timer(u64),
 }
 
 /// A currency that a user makes.
@@ -63,6 +113,8 @@ pub enum Work {
     Burn,
     /// Ends after so many units of work.
     Units(u64),
+    /// These, over and over; a unit is one time.
+    Steps(Vec<Step>),
     /// Writes more than fits into memory to the disk and reads it back, for ever; a unit is a MiB written or read.
     Disk,
     /// A program of apps/, with `--progress FILE`, where it counts its units; SIGTERM ends it.
@@ -190,6 +242,21 @@ pub struct Plan {
     pub every_s: f64,
     /// Record each draw as well.
     pub trace: bool,
+}
+
+impl Plan {
+    /// Are all clients with limited work done?
+    pub fn is_over(&self, sample: &Sample) -> bool {
+        let limited = self.clients.iter().zip(&sample.units);
+        let mut limited = limited.filter_map(|(client, &done)| match client.work {
+            Work::Units(limit) => Some(done >= limit),
+            _ => None,
+        });
+        match limited.next() {
+            Some(first) => first && limited.all(|done| done),
+            None => false,
+        }
+    }
 }
 
 /// All that was recorded of a plan.

@@ -7,7 +7,11 @@ pub const QUANTUM_S: f64 = 0.001;
 
 /// How many standard errors of the binomial a lottery's share is off, if `part` was due of `seconds` of CPU time.
 pub fn standard_errors(measured: f64, part: f64, seconds: f64) -> f64 {
-    let draws = seconds / QUANTUM_S;
+    standard_errors_of(seconds / QUANTUM_S, measured, part)
+}
+
+/// The same of so many draws.
+pub fn standard_errors_of(draws: f64, measured: f64, part: f64) -> f64 {
     (measured - part) / (part * (1.0 - part) / draws).sqrt()
 }
 

@@ -147,11 +147,20 @@ pub fn online_cpus() -> usize {
 }
 
 pub fn now_ns() -> u64 {
+    time_ns(libc::CLOCK_MONOTONIC)
+}
+
+/// CPU time of this thread.
+pub fn cpu_time_ns() -> u64 {
+    time_ns(libc::CLOCK_THREAD_CPUTIME_ID)
+}
+
+fn time_ns(clock: libc::clockid_t) -> u64 {
     let mut now = libc::timespec {
         tv_sec: 0,
         tv_nsec: 0,
     };
-    unsafe { libc::clock_gettime(libc::CLOCK_MONOTONIC, &mut now) };
+    unsafe { libc::clock_gettime(clock, &mut now) };
     now.tv_sec as u64 * 1_000_000_000 + now.tv_nsec as u64
 }
 

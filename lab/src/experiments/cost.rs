@@ -7,7 +7,7 @@
 use crate::bench::boot::own_programs;
 use crate::bench::cost::{self, Contestant, Cost, Costs, Crowd};
 use crate::bench::scheduler::{FLASH, SCHEDULERS};
-use crate::experiment::{Bench, Experiment};
+use crate::experiment::{Bench, Experiment, Method};
 use crate::result::Row;
 use crate::vm::Kernel;
 use anyhow::{Context, Result};
@@ -18,7 +18,7 @@ pub const COST: Experiment = Experiment {
     name: "cost",
     about: "Instructions for the end of a slice and for a wake-up, ours beside EEVDF, scx_flash and scx_rusty",
     source: "docs/cost.md",
-    run,
+    method: Method::Own(run),
 };
 
 const fn crowd(tasks: u32, users: u32) -> Crowd {

@@ -4,7 +4,7 @@
 use crate::bench::boot::own_programs;
 use crate::bench::cost::{self, Contestant, Costs, Crowd};
 use crate::bench::scheduler::{LOTTERY, STRIDE};
-use crate::experiment::{Bench, Experiment};
+use crate::experiment::{Bench, Experiment, Method};
 use crate::result::Row;
 use crate::vm::Kernel;
 use anyhow::Result;
@@ -15,7 +15,7 @@ pub const COST_ECONOMY: Experiment = Experiment {
     name: "cost-economy",
     about: "Instructions for the end of a slice: 10 processes in 1 currency, up to 10000 in 1000 currencies, 8 deep",
     source: "docs/cost.md",
-    run,
+    method: Method::Own(run),
 };
 
 const fn crowd(tasks: u32, currencies: u32) -> Crowd {

@@ -8,7 +8,7 @@ use crate::bench::boot::own_programs;
 use crate::bench::cases::CASES;
 use crate::bench::scheduler::{EEVDF, EEVDF_TICK, FLASH, STRIDE, Scheduler};
 use crate::bench::shares::{self, INTERVAL_S, Measured, Point, WINDOWS};
-use crate::experiment::{Bench, Experiment};
+use crate::experiment::{Bench, Experiment, Method};
 use crate::result::Row;
 use anyhow::{Result, anyhow};
 use std::fmt::Write as _;
@@ -19,7 +19,7 @@ pub const ERROR_BY_WINDOW: Experiment = Experiment {
     name: "error-by-window",
     about: "Share error over window length, ours beside EEVDF and scx_flash",
     source: "docs/fairness.md",
-    run,
+    method: Method::Own(run),
 };
 
 const CONTESTANTS: [&Scheduler; 4] = [STRIDE, EEVDF, EEVDF_TICK, FLASH];

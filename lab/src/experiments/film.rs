@@ -8,8 +8,9 @@
 
 use super::reservation::{best_effort, reserving};
 use super::rows::{compared_row, lottery_row, stride_row};
-use crate::experiment::{Bench, Experiment};
-use crate::plan::{Change, Client, Course, Plan, Scheduler, When, Work};
+use crate::experiment::{Bench, Experiment, Method, series};
+use crate::plan::{Change, Client, Course, Plan, Scheduler, Step, When, Work};
+use crate::play::{self, On, Played};
 use crate::result::Row;
 use crate::statistics::{QUANTUM_S, standard_errors};
 use anyhow::{Context, Result};
@@ -22,7 +23,10 @@ pub const VIDEO: Experiment = Experiment {
     name: "video",
     about: "three players of one film as fast as they can, 3:2:1, then 3:1:2",
     source: "Lottery scheduling on Mach, 1994",
-    run: video,
+    method: Method::Plans {
+        plans: video_plans,
+        report: video,
+    },
 };
 
 const PLAYERS: [&str; 3] = ["A", "B", "C"];
@@ -38,18 +42,22 @@ const RATIOS: [[(usize, usize, f64, f64); 2]; 2] = [
 ];
 const WHEN: [&str; 2] = ["before", "after"];
 
-fn video(bench: &Bench) -> Result<Vec<Row>> {
-    let first = [
-        players(Scheduler::Stride, FAST),
-        players(Scheduler::Nice, FAST),
-    ];
-    let second = [
-        players(Scheduler::Lottery, FAST),
-        players(Scheduler::Stride, None),
-    ];
-    let played = bench.record([&first, &second])?;
+fn video_plans() -> [Vec<Plan>; 2] {
+    [
+        vec![
+            players(Scheduler::Stride, FAST),
+            players(Scheduler::Nice, FAST),
+        ],
+        vec![
+            players(Scheduler::Lottery, FAST),
+            players(Scheduler::Stride, None),
+        ],
+    ]
+}
+
+fn video(bench: &Bench, played: &Played) -> Result<Vec<Row>> {
     let mut rows = Vec::new();
-    for (plan, course) in &played {
+    for (plan, course) in played {
         let half = |half: usize| {
             let at = |halves: usize| course.sample_at(HALF_S * halves as f64);
             (at(half), at(half + 1))
@@ -169,7 +177,7 @@ pub const PLAYER: Experiment = Experiment {
     name: "player",
     about: "a film of 30 frames/s among 0 to 4 hogs, and with 50 to 20 % reserved: frames/s, lateness of each frame",
     source: "Syncopation, 2000",
-    run: player,
+    method: Method::Own(player),
 };
 
 const FPS: f64 = 30.0;
@@ -301,7 +309,7 @@ fn player(bench: &Bench) -> Result<Vec<Row>> {
             .map(|(scheduler, case, _)| case.plan(*scheduler))
             .collect()
     };
-    let played = bench.record([&plans(&stride), &plans(&others)])?;
+    let mut played = play::play(On::Kernel, [plans(&stride), plans(&others)])?;
     let shown: Vec<Shown> = [stride, others]
         .concat()
         .iter()
@@ -317,8 +325,39 @@ fn player(bench: &Bench) -> Result<Vec<Row>> {
         0.5,
     )];
     rows.extend(shown.iter().flat_map(|one| one.rows(need)));
-    draw_player(bench, &shown)?;
+    let historic = play::play(On::Simulation, [on_linux24(need), Vec::new()])?;
+    rows.extend(historic.iter().zip(&BEST_EFFORT).map(historic_fps));
+    draw_player(bench, &shown, &historic)?;
+    played.extend(historic);
+    bench.write("series.csv", &series(&played))?;
     Ok(rows)
+}
+
+/// The film among hogs on Linux 2.4, if it needs this part of the CPU. The published kernel was 2.2. As the published player,
+/// this one does not try to catch up.
+fn on_linux24(need: f64) -> Vec<Plan> {
+    let run_ns = (need * PERIOD_NS as f64).round() as u64;
+    let plan = |(case, _, _): &(Case, f64, Option<f64>)| {
+        let mut plan = case.plan(Scheduler::Linux24);
+        plan.clients[0].work = Work::Steps(vec![Step::Run(run_ns), Step::Timer(PERIOD_NS)]);
+        plan
+    };
+    BEST_EFFORT.iter().map(plan).collect()
+}
+
+fn fps_of(course: &Course) -> f64 {
+    course.done(0, 0, course.last()) / course.at_s(course.last())
+}
+
+fn historic_fps(((plan, course), of): (&(Plan, Course), &(Case, f64, Option<f64>))) -> Row {
+    let (case, published, _) = of;
+    let need = course.used_s(0, 0, course.last()) / course.done(0, 0, course.last()) * FPS;
+    let due = FPS * (case.share() / need).min(1.0);
+    let name = format!("{}, frames/s", plan.name);
+    Row {
+        published: Some(*published),
+        ..compared_row(name, fps_of(course), due)
+    }
 }
 
 fn shown(scheduler: Scheduler, case: Case, published: Published, course: &Course) -> Result<Shown> {
@@ -339,7 +378,7 @@ fn shown(scheduler: Scheduler, case: Case, published: Published, course: &Course
         scheduler,
         case,
         published,
-        fps: course.done(0, 0, course.last()) / seconds,
+        fps: fps_of(course),
         late_ms,
         slip_ms,
         used: course.used_s(0, 0, course.last()) / seconds,
@@ -392,23 +431,28 @@ impl Shown {
     }
 }
 
-fn draw_player(bench: &Bench, shown: &[Shown]) -> Result<()> {
+fn draw_player(bench: &Bench, shown: &[Shown], historic: &Played) -> Result<()> {
     let reserved = |percent| (Scheduler::Stride, Case::Reserved(percent));
     let among_hogs = [
         (Scheduler::Nice, Case::Hogs(4)),
         (Scheduler::Stride, Case::Hogs(4)),
         reserved(50),
     ];
+    let mut best_effort = Panel {
+        legend: SeriesLabelPosition::LowerLeft,
+        ..rates_panel(
+            shown,
+            "best effort",
+            "hogs",
+            ("kernel's own", Scheduler::Nice),
+        )
+    };
+    let historic = historic.iter().enumerate();
+    let historic = historic.map(|(hogs, (_, course))| (hogs as f64, fps_of(course)));
+    let historic = Curve::dots(Scheduler::Linux24.name(), historic.collect());
+    best_effort.curves.push(historic);
     let panels = [
-        Panel {
-            legend: SeriesLabelPosition::LowerLeft,
-            ..rates_panel(
-                shown,
-                "best effort",
-                "hogs",
-                ("kernel's own", Scheduler::Nice),
-            )
-        },
+        best_effort,
         rates_panel(
             shown,
             "reserved",
@@ -464,5 +508,24 @@ fn lateness_panel(shown: &[Shown], title: &str, cases: &[(Scheduler, Case)]) -> 
         y: "ms late, after the frame before".to_owned(),
         legend: SeriesLabelPosition::UpperRight,
         curves: cases.iter().filter_map(curve).collect(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    #[ignore = "needs what make has built: make test"]
+    fn linux_2_4_shows_all_frames_alone_and_few_among_hogs() {
+        let played = play::play(On::Simulation, [on_linux24(0.478), Vec::new()]).unwrap();
+        let fps: Vec<f64> = played.iter().map(|(_, course)| fps_of(course)).collect();
+        assert!((fps[0] - FPS).abs() <= 1.0 / PLAYED_S, "{fps:?}");
+        assert!(fps.is_sorted_by(|more, fewer| more > fewer), "{fps:?}");
+        // Five equal tasks.
+        let due = FPS * Case::Hogs(4).share() / 0.478;
+        assert!(fps[4] > 0.75 * due && fps[4] < due, "{fps:?}");
+        let row = historic_fps((&played[4], &BEST_EFFORT[4]));
+        assert_eq!((row.measured, row.published), (fps[4], Some(11.8)));
     }
 }

@@ -1,9 +1,10 @@
 //! Users with equal base tickets, whatever the number of their tasks (Zepp 2012, chapter 5), and currencies with equal funding,
 //! whatever the tickets inside (Waldspurger & Weihl 1994, 5.5).
 
-use super::rows::{TIGHT, compared_row, lottery_row, stride_row, within_row};
-use crate::experiment::{Bench, Experiment, series};
+use super::rows::{TIGHT, compared_row, historic_row, lottery_row, stride_row, within_row};
+use crate::experiment::{Bench, Experiment, Method};
 use crate::plan::{Client, Course, Currency, Group, Plan, Scheduler};
+use crate::play::Played;
 use crate::result::Row;
 use crate::statistics::{ratio_errors, standard_errors};
 use anyhow::Result;
@@ -13,35 +14,36 @@ pub const INSULATION_USER: Experiment = Experiment {
     name: "insulation-user",
     about: "one user with 1 busy task, another with 2, 10 and 60",
     source: "Lottery scheduling in Linux, 2012",
-    run: insulation_user,
+    method: Method::Plans {
+        plans: user_plans,
+        report: insulation_user,
+    },
 };
 
 const TASKS: [usize; 3] = [2, 10, 60];
 
-fn insulation_user(bench: &Bench) -> Result<Vec<Row>> {
-    let of = |scheduler| TASKS.map(|tasks| plan(scheduler, tasks));
-    let first: Vec<Plan> = [Scheduler::Stride, Scheduler::Nice, Scheduler::Weight]
-        .into_iter()
-        .flat_map(of)
-        .collect();
-    let second = of(Scheduler::Lottery);
-    let [a, b] = bench.play([&first, &second])?;
-    let plans: Vec<&Plan> = first.iter().chain(&second).collect();
-    let courses: Vec<&Course> = a.iter().chain(&b).collect();
-    bench.write("series.csv", &series(&plans, &courses))?;
-    let rows = plans
-        .iter()
-        .zip(&courses)
-        .map(|(plan, course)| row(plan, course))
-        .collect();
-    let panels: Vec<Panel> = TASKS
-        .iter()
-        .map(|&tasks| panel(tasks, &plans, &courses))
-        .collect();
+fn user_plans() -> [Vec<Plan>; 2] {
+    let of = |schedulers: &[Scheduler]| {
+        let each = |&scheduler: &Scheduler| TASKS.map(|tasks| plan(scheduler, tasks));
+        schedulers.iter().flat_map(each).collect()
+    };
+    [
+        of(&[Scheduler::Stride, Scheduler::Nice, Scheduler::Weight]),
+        of(&[
+            Scheduler::Lottery,
+            Scheduler::Linux24,
+            Scheduler::Fairsched,
+            Scheduler::Thesis,
+        ]),
+    ]
+}
+
+fn insulation_user(bench: &Bench, played: &Played) -> Result<Vec<Row>> {
+    let panels = TASKS.map(|tasks| panel(tasks, played));
     plot::write(&bench.out, INSULATION_USER.name, |area| {
         plot::panels(area, &panels)
     })?;
-    Ok(rows)
+    Ok(played.iter().map(row).collect())
 }
 
 fn plan(scheduler: Scheduler, tasks: usize) -> Plan {
@@ -64,7 +66,16 @@ fn share(course: &Course, to: usize) -> f64 {
     course.part(&all, 0, to)
 }
 
-fn row(plan: &Plan, course: &Course) -> Row {
+/// The share of the single task when it was done, by the thesis. It has no figure for the kernel's own beside 2 and 60 tasks.
+fn published(plan: &Plan) -> Option<f64> {
+    match (plan.scheduler, plan.clients.len()) {
+        (Scheduler::Fairsched | Scheduler::Thesis, _) => Some(0.5),
+        (Scheduler::Linux24, 11) => Some(1.0 / 11.0),
+        _ => None,
+    }
+}
+
+fn row((plan, course): &(Plan, Course)) -> Row {
     let (measured, name) = (share(course, course.last()), plan.name.clone());
     match plan.scheduler {
         Scheduler::Stride => stride_row(name, measured, 0.5, None),
@@ -72,30 +83,40 @@ fn row(plan: &Plan, course: &Course) -> Row {
             let error = standard_errors(measured, 0.5, plan.seconds);
             lottery_row(name, measured, 0.5, error, None)
         }
+        historic if historic.is_historic() => {
+            let of = (measured, 0.5, plan.seconds);
+            historic_row(plan, (measured, 0.5), of, published(plan))
+        }
         _ => compared_row(name, measured, 0.5),
     }
 }
 
-fn panel(tasks: usize, plans: &[&Plan], courses: &[&Course]) -> Panel {
-    let of = plans
+/// The first panel has the legend for all.
+fn panel(tasks: usize, played: &Played) -> Panel {
+    let has_legend = tasks == TASKS[0];
+    let of = played
         .iter()
-        .zip(courses)
         .filter(|(plan, _)| plan.clients.len() == tasks + 1);
-    let curves = of.map(|(plan, course)| {
+    let curve = |(plan, course): &(Plan, Course)| {
         let points = (1..=course.last()).map(|i| (course.at_s(i), share(course, i)));
         let name = match plan.scheduler {
+            _ if !has_legend => "",
             Scheduler::Nice => "kernel's own",
             Scheduler::Weight => "kernel's own, cgroups",
-            ours => ours.name(),
+            other => other.name(),
         };
         Curve::line(name, points.collect())
-    });
+    };
+    let mut curves: Vec<Curve> = of.map(curve).collect();
+    if has_legend {
+        curves.push(plot::room_above(&curves));
+    }
     Panel {
         title: format!("1 task against {tasks}"),
         x: "seconds".to_owned(),
         y: "share of the user with one task".to_owned(),
-        legend: SeriesLabelPosition::MiddleRight,
-        curves: curves.collect(),
+        legend: SeriesLabelPosition::UpperRight,
+        curves,
     }
 }
 
@@ -103,7 +124,10 @@ pub const INSULATION_CURRENCY: Experiment = Experiment {
     name: "insulation-currency",
     about: "currencies A and B funded alike, A1 100.A, A2 200.A, B1 100.B, B2 200.B, and halfway B3 300.B",
     source: "Lottery scheduling on Mach, 1994",
-    run: insulation_currency,
+    method: Method::Plans {
+        plans: currency_plans,
+        report: insulation_currency,
+    },
 };
 
 /// Name and tickets of each task, in the currency that its name begins with. The last begins halfway.
@@ -123,10 +147,12 @@ const DUE: [[f64; 2]; 4] = [
     [1.0 / 3.0, 1.0 / 6.0],
 ];
 
-fn insulation_currency(bench: &Bench) -> Result<Vec<Row>> {
+fn currency_plans() -> [Vec<Plan>; 2] {
     let first = [Scheduler::Stride, Scheduler::Weight].map(in_currencies);
-    let second = [in_currencies(Scheduler::Lottery)];
-    let played = bench.record([&first, &second])?;
+    [first.to_vec(), vec![in_currencies(Scheduler::Lottery)]]
+}
+
+fn insulation_currency(bench: &Bench, played: &Played) -> Result<Vec<Row>> {
     let rows = played.iter().flat_map(|(plan, course)| {
         (0..2)
             .map(|half| a_to_b(plan, course, half))

@@ -4,8 +4,9 @@
 //! n2 trials, n1 dn1 = n2 dn2: n1² - n2² stays what it was when the second began, and n1 / n2 goes to 1.
 
 use super::rows::{compared_row, share_row, within_row};
-use crate::experiment::{Bench, Experiment};
+use crate::experiment::{Bench, Experiment, Method};
 use crate::plan::{Client, Course, Currency, Group, Plan, Scheduler};
+use crate::play::Played;
 use crate::result::Row;
 use anyhow::Result;
 use tombola_plot::{self as plot, Curve, Panel, SeriesLabelPosition};
@@ -14,7 +15,10 @@ pub const MONTE_CARLO: Experiment = Experiment {
     name: "monte-carlo",
     about: "three integrations begun one after another in one currency, tickets by the square of the error; two hogs outside",
     source: "Lottery scheduling on Mach, 1994",
-    run: monte_carlo,
+    method: Method::Plans {
+        plans,
+        report: monte_carlo,
+    },
 };
 
 const TASKS: usize = 3;
@@ -32,11 +36,14 @@ const HOGS: [(&str, f64); 2] = [
 /// "Converge": the law above gives 0.93 at the end, and would give 0.64 without tickets.
 const CONVERGED: f64 = 0.9;
 
-fn monte_carlo(bench: &Bench) -> Result<Vec<Row>> {
+fn plans() -> [Vec<Plan>; 2] {
     let first = [Scheduler::Stride, Scheduler::Weight].map(plan);
-    let played = bench.record([&first, &[plan(Scheduler::Lottery)]])?;
+    [first.to_vec(), vec![plan(Scheduler::Lottery)]]
+}
+
+fn monte_carlo(bench: &Bench, played: &Played) -> Result<Vec<Row>> {
     let mut rows = Vec::new();
-    for one in &played {
+    for one in played {
         rows.extend(newcomers(one));
         rows.extend(convergence(one));
         let outside = (0..HOGS.len()).map(|hog| {

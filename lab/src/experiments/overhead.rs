@@ -1,8 +1,9 @@
 //! What scheduling costs a process that runs alone (Koster's Syncopation, 2000, 4.1).
 
 use super::rows::compared_row;
-use crate::experiment::{Bench, Experiment};
+use crate::experiment::{Bench, Experiment, Method, series};
 use crate::plan::{Client, Course, Plan, Scheduler, Work};
+use crate::play::{self, On};
 use crate::result::Row;
 use anyhow::{Context, Result};
 use tombola_plot::{self as plot, Curve, Panel, SeriesLabelPosition};
@@ -11,7 +12,7 @@ pub const OVERHEAD_LOOP: Experiment = Experiment {
     name: "overhead-loop",
     about: "a counting loop alone, ten times, in instructions until it is done",
     source: "Syncopation, 2000",
-    run: overhead_loop,
+    method: Method::Own(overhead_loop),
 };
 
 const RUNS: usize = 10;
@@ -24,9 +25,10 @@ const PUBLISHED: f64 = 50.386934 / 50.208944 - 1.0;
 fn overhead_loop(bench: &Bench) -> Result<Vec<Row>> {
     let of = |scheduler| (0..RUNS).map(move |run| plan(scheduler, run));
     // The kernel's own scheduler comes last, when the kernel's work after a boot is done.
-    let first: Vec<Plan> = of(Scheduler::Stride).chain(of(Scheduler::Nice)).collect();
-    let second: Vec<Plan> = of(Scheduler::Lottery).collect();
-    let played = bench.record([&first, &second])?;
+    let first = of(Scheduler::Stride).chain(of(Scheduler::Nice)).collect();
+    let second = of(Scheduler::Lottery).collect();
+    let played = play::play(On::Kernel, [first, second])?;
+    bench.write("series.csv", &series(&played))?;
     let took: Vec<(Scheduler, Vec<f64>)> = played
         .chunk_by(|(a, _), (b, _)| a.scheduler == b.scheduler)
         .map(|of_one| {

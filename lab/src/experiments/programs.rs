@@ -6,7 +6,7 @@
 use crate::bench::boot::own_programs;
 use crate::bench::programs::{self, Clock, Figure, Host, Measured, Program};
 use crate::bench::scheduler::{EEVDF, FLASH, LOTTERY, STRIDE, Scheduler};
-use crate::experiment::{Bench, Experiment};
+use crate::experiment::{Bench, Experiment, Method};
 use crate::result::Row;
 use crate::vm::Kernel;
 use anyhow::{Context, Result};
@@ -17,7 +17,7 @@ pub const PROGRAMS: Experiment = Experiment {
     name: "programs",
     about: "Debian's programs: hackbench, stress-ng, nginx, sysbench and cyclictest, ours beside EEVDF and scx_flash",
     source: "docs/lab.md",
-    run,
+    method: Method::Own(run),
 };
 
 const HOSTS: [Host; 5] = [

@@ -1,8 +1,9 @@
 //! Two busy tasks and every ratio of tickets (Waldspurger & Weihl 1994, 5.1: relative rate accuracy, and fairness over time).
 
-use super::rows::{chance_row, compared_row, lottery_row, stride_row};
-use crate::experiment::{Bench, Experiment, series};
+use super::rows::{chance_row, compared_row, historic_row, lottery_row, stride_row};
+use crate::experiment::{Bench, Experiment, Method};
 use crate::plan::{Client, Course, Group, Plan, Scheduler};
+use crate::play::Played;
 use crate::result::Row;
 use crate::statistics::{QUANTUM_S, standard_errors};
 use anyhow::Result;
@@ -12,14 +13,20 @@ pub const RATE: Experiment = Experiment {
     name: "rate",
     about: "two busy tasks at ticket ratios 1:1 to 10:1, three runs of 60 s each, and 20:1 for 180 s",
     source: "Lottery scheduling on Mach, 1994",
-    run: rate,
+    method: Method::Plans {
+        plans: rate_plans,
+        report: rate,
+    },
 };
 
 pub const RATE_OVER_TIME: Experiment = Experiment {
     name: "rate-over-time",
     about: "two busy tasks at 2:1 for 200 s, in windows of 8 s",
     source: "Lottery scheduling on Mach, 1994",
-    run: rate_over_time,
+    method: Method::Plans {
+        plans: over_time_plans,
+        report: rate_over_time,
+    },
 };
 
 const RUNS: usize = 3;
@@ -29,64 +36,85 @@ const STEEP: (u32, f64) = (20, 180.0);
 /// The single ratios that were reported.
 const PUBLISHED: [(u32, f64); 2] = [(10, 13.42), (20, 19.08)];
 
-fn rate(bench: &Bench) -> Result<Vec<Row>> {
-    let ours = |scheduler| -> Vec<Plan> {
+fn rate_plans() -> [Vec<Plan>; 2] {
+    let runs = |scheduler| -> Vec<Plan> {
         let runs = (1..=RATIOS).flat_map(|ratio| (0..RUNS).map(move |_| (ratio, SECONDS)));
         runs.chain([STEEP])
             .map(|(ratio, seconds)| plan(scheduler, ratio, seconds))
             .collect()
     };
-    let kernels = [Scheduler::Nice, Scheduler::Weight]
-        .into_iter()
-        .flat_map(|scheduler| (1..=RATIOS).map(move |ratio| plan(scheduler, ratio, SECONDS / 3.0)));
-    let stride: Vec<Plan> = ours(Scheduler::Stride).into_iter().chain(kernels).collect();
-    let lottery = ours(Scheduler::Lottery);
-    let [of_stride, of_lottery] = bench.play([&stride, &lottery])?;
-    let plans: Vec<&Plan> = stride.iter().chain(&lottery).collect();
-    let courses: Vec<&Course> = of_stride.iter().chain(&of_lottery).collect();
-    bench.write("series.csv", &series(&plans, &courses))?;
+    let kernels = |scheduler| -> Vec<Plan> {
+        let ratios = 1..=RATIOS;
+        ratios
+            .map(|ratio| plan(scheduler, ratio, SECONDS / 3.0))
+            .collect()
+    };
+    // Without the lottery, Mach ignores tickets.
+    let mach = [(RATIOS, SECONDS), STEEP];
+    let mach = mach.map(|(ratio, seconds)| plan(Scheduler::Mach, ratio, seconds));
+    [
+        [
+            runs(Scheduler::Stride),
+            kernels(Scheduler::Nice),
+            kernels(Scheduler::Weight),
+        ]
+        .concat(),
+        [
+            runs(Scheduler::Lottery),
+            runs(Scheduler::LotteryOnMach),
+            mach.to_vec(),
+        ]
+        .concat(),
+    ]
+}
 
-    let mut rows = Vec::new();
-    let mut errors = Vec::new();
-    for (plan, course) in plans.iter().zip(&courses) {
-        let (name, ratio) = (plan.name.clone(), f64::from(ratio_of(plan)));
-        let (due, part) = (
-            ratio / (ratio + 1.0),
-            course.part(&[0, 1], 0, course.last()),
-        );
-        let published = PUBLISHED
-            .iter()
-            .find(|(of, _)| f64::from(*of) == ratio)
-            .map(|(_, figure)| *figure);
-        match plan.scheduler {
-            // Both tasks: the smaller share has the larger relative error.
-            Scheduler::Stride => {
-                let measured = part / (1.0 - part);
-                let mut row = stride_row(name, measured, ratio, published);
-                let off = |measured: f64, due: f64| (measured / due - 1.0).abs();
-                row.bar = format!("both shares within 1 % of {ratio}:1");
-                row.pass = Some(off(part, due) <= 0.01 && off(1.0 - part, 1.0 - due) <= 0.01);
-                rows.push(row);
-            }
-            Scheduler::Lottery => {
-                let error = standard_errors(part, due, course.pair_used_s(0, course.last()));
-                errors.push(error);
-                let due = format!("{ratio}:1");
-                rows.push(lottery_row(
-                    name,
-                    part / (1.0 - part),
-                    due,
-                    error,
-                    published,
-                ));
-            }
-            _ => rows.push(compared_row(name, part / (1.0 - part), ratio)),
-        }
-    }
+fn rate(bench: &Bench, played: &Played) -> Result<Vec<Row>> {
+    let mut rows: Vec<Row> = played.iter().map(rate_row).collect();
+    draw(bench, played, &rows)?;
+    let lotteries = played
+        .iter()
+        .filter(|(plan, _)| plan.scheduler == Scheduler::Lottery);
+    let error = |(plan, course): &(Plan, Course)| {
+        let due = f64::from(ratio_of(plan)) / f64::from(ratio_of(plan) + 1);
+        let seconds = course.pair_used_s(0, course.last());
+        standard_errors(favoured_part(course), due, seconds)
+    };
+    let errors: Vec<f64> = lotteries.map(error).collect();
     let name = "lottery: chance of such errors, all runs together";
     rows.push(chance_row(name.to_owned(), &errors));
-    draw(bench, &plans, &rows)?;
     Ok(rows)
+}
+
+/// The favoured task's part of what both received.
+fn favoured_part(course: &Course) -> f64 {
+    course.part(&[0, 1], 0, course.last())
+}
+
+fn rate_row((plan, course): &(Plan, Course)) -> Row {
+    let (name, ratio) = (plan.name.clone(), f64::from(ratio_of(plan)));
+    let (due, part) = (ratio / (ratio + 1.0), favoured_part(course));
+    let (measured, seconds) = (part / (1.0 - part), course.pair_used_s(0, course.last()));
+    let published = PUBLISHED.iter().find(|(of, _)| f64::from(*of) == ratio);
+    let published = published.map(|(_, figure)| *figure);
+    match plan.scheduler {
+        // Both tasks: the smaller share has the larger relative error.
+        Scheduler::Stride => {
+            let off = |measured: f64, due: f64| (measured / due - 1.0).abs();
+            Row {
+                bar: format!("both shares within 1 % of {ratio}:1"),
+                pass: Some(off(part, due) <= 0.01 && off(1.0 - part, 1.0 - due) <= 0.01),
+                ..stride_row(name, measured, ratio, published)
+            }
+        }
+        Scheduler::Lottery => {
+            let error = standard_errors(part, due, seconds);
+            lottery_row(name, measured, format!("{ratio}:1"), error, published)
+        }
+        Scheduler::LotteryOnMach => {
+            historic_row(plan, (measured, ratio), (part, due, seconds), published)
+        }
+        _ => compared_row(name, measured, ratio),
+    }
 }
 
 fn plan(scheduler: Scheduler, ratio: u32, seconds: f64) -> Plan {
@@ -124,30 +152,41 @@ fn nearest_nice(ratio: u32) -> i32 {
         .expect("there are nice values")
 }
 
-fn draw(bench: &Bench, plans: &[&Plan], rows: &[Row]) -> Result<()> {
+fn draw(bench: &Bench, played: &Played, rows: &[Row]) -> Result<()> {
     let points = |scheduler| {
-        let of = plans
+        let of = played
             .iter()
             .zip(rows)
-            .filter(|(plan, _)| plan.scheduler == scheduler);
-        of.map(|(plan, row)| (f64::from(ratio_of(plan)), row.measured))
+            .filter(|((plan, _), _)| plan.scheduler == scheduler);
+        of.map(|((plan, _), row)| (f64::from(ratio_of(plan)), row.measured))
             .collect::<Vec<_>>()
     };
-    let panel = |title: &str, schedulers: [Scheduler; 2]| Panel {
-        title: title.to_owned(),
-        x: "ratio of tickets".to_owned(),
-        y: "ratio of CPU time".to_owned(),
-        legend: SeriesLabelPosition::LowerRight,
-        curves: schedulers
-            .into_iter()
-            .map(|scheduler| Curve::dots(scheduler.name(), points(scheduler)))
-            .chain([Curve::due("due", vec![(1.0, 1.0), (20.0, 20.0)])])
-            .collect(),
+    let panel = |title: &str, schedulers: [Scheduler; 2]| {
+        let dots = schedulers.map(|scheduler| Curve::dots(scheduler.name(), points(scheduler)));
+        Panel {
+            title: title.to_owned(),
+            x: "ratio of tickets".to_owned(),
+            y: "ratio of CPU time".to_owned(),
+            legend: SeriesLabelPosition::LowerRight,
+            curves: dots
+                .into_iter()
+                .chain([Curve::due("due", vec![(1.0, 1.0), (20.0, 20.0)])])
+                .collect(),
+        }
     };
-    let panels = [
-        panel("Tombola", [Scheduler::Stride, Scheduler::Lottery]),
-        panel("the kernel's own", [Scheduler::Nice, Scheduler::Weight]),
-    ];
+    let kernels = [Scheduler::Nice, Scheduler::Weight];
+    let measured = kernels.iter().any(|of| !points(*of).is_empty());
+    let published = PUBLISHED.map(|(ratio, figure)| (f64::from(ratio), figure));
+    let mut on_mach = panel("Mach", [Scheduler::LotteryOnMach, Scheduler::Mach]);
+    let published = Curve::dots("published", published.to_vec());
+    on_mach.curves.insert(2, published);
+    on_mach.legend = SeriesLabelPosition::UpperLeft;
+    let tombola = panel("Tombola", [Scheduler::Stride, Scheduler::Lottery]);
+    let kernels = measured.then(|| panel("the kernel's own", kernels));
+    let panels: Vec<Panel> = [Some(tombola), kernels, Some(on_mach)]
+        .into_iter()
+        .flatten()
+        .collect();
     plot::write(&bench.out, RATE.name, |area| plot::panels(area, &panels))
 }
 
@@ -155,21 +194,16 @@ const WINDOW_S: usize = 8;
 const OVER_TIME_S: f64 = 200.0;
 const DUE_OVER_TIME: f64 = 2.0 / 3.0;
 
-fn rate_over_time(bench: &Bench) -> Result<Vec<Row>> {
+fn over_time_plans() -> [Vec<Plan>; 2] {
     let of = |scheduler| plan(scheduler, 2, OVER_TIME_S);
-    let first = [
-        of(Scheduler::Stride),
-        of(Scheduler::Nice),
-        of(Scheduler::Weight),
-    ];
-    let second = [of(Scheduler::Lottery)];
-    let [a, b] = bench.play([&first, &second])?;
-    let plans: Vec<&Plan> = first.iter().chain(&second).collect();
-    let courses: Vec<&Course> = a.iter().chain(&b).collect();
-    bench.write("series.csv", &series(&plans, &courses))?;
+    let first = [Scheduler::Stride, Scheduler::Nice, Scheduler::Weight].map(of);
+    [first.to_vec(), vec![of(Scheduler::Lottery)]]
+}
+
+fn rate_over_time(bench: &Bench, played: &Played) -> Result<Vec<Row>> {
     let mut rows = Vec::new();
     let mut panels = Vec::new();
-    for (plan, course) in plans.iter().zip(&courses) {
+    for (plan, course) in played {
         let windows = windows(course);
         rows.extend(over_time_rows(plan.scheduler, course, &windows));
         panels.push(over_time_panel(plan.scheduler.name(), &windows));

@@ -4,8 +4,9 @@
 //! proportion, so a running client gets its percents out of the sum of all running clients'.
 
 use super::rows::{TIGHT, chance_row, compared_row, lottery_row, received, share_row, within_row};
-use crate::experiment::{Bench, Experiment, Played};
+use crate::experiment::{Bench, Experiment, Method};
 use crate::plan::{Client, Course, Deadline, Group, Plan, Request, Scheduler};
+use crate::play::Played;
 use crate::result::Row;
 use crate::statistics::{ratio_errors, standard_errors};
 use anyhow::{Context, Result};
@@ -50,7 +51,10 @@ pub const PROPORTIONAL: Experiment = Experiment {
     name: "proportional",
     about: "40, 20 and 10 % reserved, best effort 25 %, 5 % unreserved; tasks end one after another",
     source: SOURCE,
-    run: proportional,
+    method: Method::Plans {
+        plans: proportional_plans,
+        report: proportional,
+    },
 };
 
 const TASKS: [u32; 4] = [40, 20, 10, BEST_EFFORT_PERCENT];
@@ -58,12 +62,14 @@ const PHASE_S: f64 = 20.0;
 /// Phase, task, and its share: "20 / (25 + 20 + 10), about 36 %", and "10 / (25 + 10), about 28.6 %".
 const STEEPER: [(usize, usize, f64); 2] = [(1, 1, 0.36), (2, 2, 0.286)];
 
-fn proportional(bench: &Bench) -> Result<Vec<Row>> {
+fn proportional_plans() -> [Vec<Plan>; 2] {
     let first = [Scheduler::Stride, Scheduler::Weight].map(one_after_another);
-    let second = [one_after_another(Scheduler::Lottery)];
-    let played = bench.record([&first, &second])?;
+    [first.to_vec(), vec![one_after_another(Scheduler::Lottery)]]
+}
+
+fn proportional(bench: &Bench, played: &Played) -> Result<Vec<Row>> {
     let mut rows = Vec::new();
-    for one in &played {
+    for one in played {
         for phase in 0..3 {
             let from_to = [phase, phase + 1].map(|at| one.1.sample_at(PHASE_S * at as f64));
             for (task, &percent) in TASKS.iter().enumerate().skip(phase) {
@@ -75,7 +81,7 @@ fn proportional(bench: &Bench) -> Result<Vec<Row>> {
             }
         }
     }
-    draw(bench, PROPORTIONAL.name, &played)?;
+    draw(bench, PROPORTIONAL.name, played)?;
     Ok(rows)
 }
 
@@ -132,18 +138,23 @@ pub const RESERVATION: Experiment = Experiment {
     name: "reservation",
     about: "40, 20, 10 and 5 % reserved, best effort 25 %, all busy, in windows of 1 s; and one percent more",
     source: SOURCE,
-    run: reservation,
+    method: Method::Plans {
+        plans: reservation_plans,
+        report: reservation,
+    },
 };
 
 const ALL_HELD: [u32; 5] = [40, 20, 10, 5, BEST_EFFORT_PERCENT];
 const WINDOWS: usize = 60;
 
-fn reservation(bench: &Bench) -> Result<Vec<Row>> {
+fn reservation_plans() -> [Vec<Plan>; 2] {
     let first = [Scheduler::Stride, Scheduler::Weight, Scheduler::Deadline].map(all_held);
-    let second = [all_held(Scheduler::Lottery)];
-    let played = bench.record([&first, &second])?;
+    [first.to_vec(), vec![all_held(Scheduler::Lottery)]]
+}
+
+fn reservation(bench: &Bench, played: &Played) -> Result<Vec<Row>> {
     let mut rows = Vec::new();
-    for one in &played {
+    for one in played {
         for client in 0..ALL_HELD.len() {
             rows.extend(windows_of(one, client));
         }
@@ -151,7 +162,7 @@ fn reservation(bench: &Bench) -> Result<Vec<Row>> {
             rows.push(refusal(one)?);
         }
     }
-    draw_windows(bench, &played)?;
+    draw_windows(bench, played)?;
     Ok(rows)
 }
 
@@ -252,18 +263,25 @@ pub const BEST_EFFORT: Experiment = Experiment {
     name: "best-effort",
     about: "one task with 75 % reserved against 1, 100 and 1000 best-effort hogs of one user and of ten",
     source: SOURCE,
-    run: under_load,
+    method: Method::Plans {
+        plans: load_plans,
+        report: under_load,
+    },
 };
 
 const PART: f64 = 0.75;
 /// Hogs, and users that they belong to.
 const LOADS: [(u32, u32); 5] = [(1, 1), (100, 1), (1000, 1), (100, 10), (1000, 10)];
 
-fn under_load(bench: &Bench) -> Result<Vec<Row>> {
+fn load_plans() -> [Vec<Plan>; 2] {
     let of = |scheduler| LOADS.map(|load| against(scheduler, load)).to_vec();
-    let first = [of(Scheduler::Stride), of(Scheduler::Deadline)].concat();
-    let second = [of(Scheduler::Weight), of(Scheduler::Lottery)].concat();
-    let played = bench.record([&first, &second])?;
+    [
+        [of(Scheduler::Stride), of(Scheduler::Deadline)].concat(),
+        [of(Scheduler::Weight), of(Scheduler::Lottery)].concat(),
+    ]
+}
+
+fn under_load(bench: &Bench, played: &Played) -> Result<Vec<Row>> {
     let mut rows = Vec::new();
     for of_one in played.chunk_by(|(a, _), (b, _)| a.scheduler == b.scheduler) {
         for (load, one) in of_one.iter().enumerate() {
@@ -275,7 +293,7 @@ fn under_load(bench: &Bench) -> Result<Vec<Row>> {
             }
         }
     }
-    draw_loads(bench, &played)?;
+    draw_loads(bench, played)?;
     Ok(rows)
 }
 

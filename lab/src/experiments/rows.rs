@@ -2,7 +2,7 @@
 
 use crate::plan::{Course, Plan, Scheduler};
 use crate::result::Row;
-use crate::statistics::{chance_of, standard_errors};
+use crate::statistics::{chance_of, standard_errors, standard_errors_of};
 use std::fmt::Display;
 
 /// A share of a run, in stride mode: within 1 % of what the tickets give.
@@ -99,6 +99,25 @@ pub(super) fn lottery_row(
         published,
         bar: format!("within {LOTTERY_ERRORS_MAX} standard errors of {due} (off by {error:+.2})"),
         pass: Some(error.abs() <= LOTTERY_ERRORS_MAX),
+    }
+}
+
+/// A figure of a historic scheduler, for comparison. `part` is measured of `seconds` of CPU time, `part_due` is due: if the
+/// scheduler is a lottery, that says how far chance took it.
+pub(super) fn historic_row(
+    plan: &Plan,
+    (measured, due): (f64, f64),
+    (part, part_due, seconds): (f64, f64, f64),
+    published: Option<f64>,
+) -> Row {
+    let errors = |drawn_s: f64| standard_errors_of(seconds / drawn_s, part, part_due);
+    let off = plan.scheduler.drawn_s().map_or(String::new(), |drawn_s| {
+        format!("; off by {:+.2} standard errors", errors(drawn_s))
+    });
+    Row {
+        published,
+        bar: format!("(due {due:.4}{off})"),
+        ..compared_row(plan.name.clone(), measured, due)
     }
 }
 

@@ -1,8 +1,9 @@
 //! A run of a few seconds, draw by draw (Zepp 2012, tables 4 to 6).
 
 use super::rows::{lottery_row, stride_row};
-use crate::experiment::{Bench, Experiment, series};
+use crate::experiment::{Bench, Experiment, Method};
 use crate::plan::{Client, Course, Draw, Plan, Scheduler};
+use crate::play::Played;
 use crate::result::Row;
 use crate::statistics::{QUANTUM_S, standard_errors};
 use anyhow::Result;
@@ -13,13 +14,16 @@ pub const SHORT_RUN: Experiment = Experiment {
     name: "short-run",
     about: "4:1 for three seconds, draw by draw: winner, tickets in the draw, compensation, effective tickets",
     source: "Lottery scheduling in Linux, 2012",
-    run: short_run,
+    method: Method::Plans {
+        plans,
+        report: short_run,
+    },
 };
 
 const TICKETS: [u32; 2] = [800, 200];
 const PART: f64 = 0.8;
 
-fn short_run(bench: &Bench) -> Result<Vec<Row>> {
+fn plans() -> [Vec<Plan>; 2] {
     let of = |scheduler: Scheduler| Plan {
         name: format!("{} 800:200", scheduler.name()),
         scheduler,
@@ -30,14 +34,13 @@ fn short_run(bench: &Bench) -> Result<Vec<Row>> {
         trace: true,
         ..Plan::default()
     };
-    let (stride, lottery) = ([of(Scheduler::Stride)], [of(Scheduler::Lottery)]);
-    let [a, b] = bench.play([&stride, &lottery])?;
-    let plans = [&stride[0], &lottery[0]];
-    let courses = [&a[0], &b[0]];
-    bench.write("series.csv", &series(&plans, &courses))?;
+    [vec![of(Scheduler::Stride)], vec![of(Scheduler::Lottery)]]
+}
+
+fn short_run(bench: &Bench, played: &Played) -> Result<Vec<Row>> {
     let mut rows = Vec::new();
     let mut panels = Vec::new();
-    for (plan, course) in plans.iter().zip(courses) {
+    for (plan, course) in played {
         let name = |what: &str| format!("{}: {what}", plan.scheduler.name());
         bench.write(
             &format!("draws-{}.csv", plan.scheduler.name()),

@@ -15,5 +15,6 @@ mod load;
 #[path = "../../../core/tests/random/mod.rs"]
 mod random;
 mod robust;
+mod simulated;
 mod status;
 mod vm;

@@ -7,8 +7,10 @@ use std::os::unix::fs::chown;
 use std::os::unix::process::CommandExt;
 use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicU64, Ordering};
-use tombola_lab::bench::guest::{UID_BASE, become_user, now_ns, sleep_until, spawn, used_ns};
-use tombola_lab::plan::{Client, DISK, DISK_MIB, End, Plan, Scheduler, Work};
+use tombola_lab::bench::guest::{
+    UID_BASE, become_user, cpu_time_ns, now_ns, sleep_until, spawn, used_ns,
+};
+use tombola_lab::plan::{Client, DISK, DISK_MIB, End, Plan, Scheduler, Step, Work};
 
 /// 10 ms of an emulated CPU at 8 ns an instruction, about.
 const UNIT_ROUNDS: u64 = 250_000;
@@ -90,7 +92,9 @@ impl Clients {
         let of = |(number, client): (usize, &Client)| match client.work {
             Work::Disk => moved_mib(self.pids[number]),
             Work::Program { .. } => Files::of(number).progress(),
-            Work::Burn | Work::Units(_) => Ok(self.shared.units[number].load(Ordering::Relaxed)),
+            Work::Burn | Work::Units(_) | Work::Steps(_) => {
+                Ok(self.shared.units[number].load(Ordering::Relaxed))
+            }
         };
         plan.clients.iter().enumerate().map(of).collect()
     }
@@ -170,6 +174,7 @@ fn work(client: &Client, files: &Files, done: &AtomicU64, took_ns: &AtomicU64) {
             burn(*limit, done);
             took_ns.store(now_ns() - began_ns, Ordering::Relaxed);
         }
+        Work::Steps(steps) => repeat(steps, done),
         Work::Disk => panic!("cannot run diskio: {}", diskio().exec()),
         Work::Program { words, numbers } => {
             let mut program = Command::new(&words[0]);
@@ -191,6 +196,36 @@ fn burn(limit: u64, done: &AtomicU64) {
             std::hint::black_box(round);
         }
         done.store(unit, Ordering::Relaxed);
+    }
+}
+
+fn repeat(steps: &[Step], done: &AtomicU64) -> ! {
+    let mut period_began_ns = now_ns();
+    let mut used_ns = cpu_time_ns();
+    loop {
+        for step in steps {
+            match *step {
+                Step::Run(ns) => {
+                    used_ns += ns;
+                    compute_until(used_ns);
+                }
+                Step::Sleep(ns) => sleep_until(now_ns() + ns),
+                Step::Timer(ns) => {
+                    let now_ns = now_ns();
+                    period_began_ns = now_ns.max(period_began_ns + ns);
+                    if now_ns < period_began_ns {
+                        sleep_until(period_began_ns);
+                    }
+                }
+            }
+        }
+        done.fetch_add(1, Ordering::Relaxed);
+    }
+}
+
+fn compute_until(used_ns: u64) {
+    while cpu_time_ns() < used_ns {
+        (0..100).for_each(|round| _ = std::hint::black_box(round));
     }
 }
 

@@ -15,7 +15,7 @@ use std::io::{self, Write};
 use std::process::{Child, Command, Stdio, exit};
 use tombola_lab::bench::guest::{now_ns, set_tickets, shared_counters, sleep_until};
 use tombola_lab::cpu::{become_normal, become_real_time};
-use tombola_lab::plan::{Change, Client, Line, PLANS_FILE, Plan, Sample, When, Work};
+use tombola_lab::plan::{Change, Client, Line, PLANS_FILE, Plan, Sample, When};
 use trace::Trace;
 
 const PRIORITY: i32 = 60;
@@ -144,7 +144,7 @@ fn watch(plan: &Plan, clients: &Clients, first_ns: u64) -> io::Result<Vec<Sample
             make(plan, change, clients.pids[change.client])?;
             changes += 1;
         }
-        let over = is_over(plan, &sample);
+        let over = plan.is_over(&sample);
         samples.push(sample);
         if over {
             break;
@@ -156,19 +156,6 @@ fn watch(plan: &Plan, clients: &Clients, first_ns: u64) -> io::Result<Vec<Sample
 fn ends_between(client: &Client, after_s: f64, until_s: f64) -> bool {
     let at = client.ends_s.map(|ends_s| ends_s - 1e-9);
     at.is_some_and(|at| at > after_s - 1e-6 && at <= until_s)
-}
-
-/// Are all clients with limited work done?
-fn is_over(plan: &Plan, sample: &Sample) -> bool {
-    let limited = plan.clients.iter().zip(&sample.units);
-    let mut limited = limited.filter_map(|(client, &done)| match client.work {
-        Work::Units(limit) => Some(done >= limit),
-        _ => None,
-    });
-    match limited.next() {
-        Some(first) => first && limited.all(|done| done),
-        None => false,
-    }
 }
 
 fn is_due(change: &Change, since_s: f64, sample: &Sample) -> bool {

@@ -4,7 +4,7 @@ use super::load::Load;
 use super::program::plainly;
 use super::rows::{at_most, plotted, row, score_row};
 use super::setting::{PLAIN, PUBLISHED_SEQUENTIAL, SOURCE, THEIR_THREADS};
-use crate::experiment::{Bench, Experiment};
+use crate::experiment::{Bench, Experiment, Method};
 use crate::result::Row;
 use anyhow::Result;
 use tombola_plot::{Curve, Panel, SeriesLabelPosition};
@@ -13,7 +13,7 @@ pub const CACHE: Experiment = Experiment {
     name: "cache",
     about: "the reverse-hash server with and without a cache, alone and with threads, and as it is now",
     source: SOURCE,
-    run: cache,
+    method: Method::Own(cache),
 };
 
 /// Percent of repeated requests, and the published averages of three runs, in million.

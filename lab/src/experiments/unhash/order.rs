@@ -4,7 +4,7 @@ use super::load::Load;
 use super::program::{Simulated, cores, live, our_rates, said};
 use super::rows::{at_most, less_than_all, plotted, row, score_row};
 use super::setting::{PLAIN, SOURCE, THEIR_THREADS};
-use crate::experiment::{Bench, Experiment};
+use crate::experiment::{Bench, Experiment, Method};
 use crate::result::Row;
 use anyhow::{Context, Result};
 use tombola_plot::{Curve, Panel, SeriesLabelPosition};
@@ -13,7 +13,7 @@ pub const ORDER: Experiment = Experiment {
     name: "order",
     about: "the reverse-hash server's requests by arrival, priority, priority for the range, and for what is left of it",
     source: SOURCE,
-    run: order,
+    method: Method::Own(order),
 };
 
 /// The published averages of three runs, in million.

@@ -4,7 +4,7 @@ use super::load::Load;
 use super::program::cores;
 use super::rows::{plotted, points, score_row};
 use super::setting::{PLAIN, SOURCE, THEIR_THREADS};
-use crate::experiment::{Bench, Experiment};
+use crate::experiment::{Bench, Experiment, Method};
 use crate::result::Row;
 use anyhow::Result;
 use tombola_plot::{Curve, Panel, SeriesLabelPosition};
@@ -13,7 +13,7 @@ pub const PROCESSES: Experiment = Experiment {
     name: "processes",
     about: "the reverse-hash server with 4 to 100 processes, and with threads",
     source: SOURCE,
-    run: processes,
+    method: Method::Own(processes),
 };
 
 /// The published averages of three runs, in million.

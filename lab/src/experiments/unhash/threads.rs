@@ -4,7 +4,7 @@ use super::load::Load;
 use super::program::{cores, plainly};
 use super::rows::{plotted, points, row, score_row};
 use super::setting::{PLAIN, PUBLISHED_SEQUENTIAL, SOURCE, THEIR_CORES};
-use crate::experiment::{Bench, Experiment};
+use crate::experiment::{Bench, Experiment, Method};
 use crate::result::Row;
 use anyhow::Result;
 use tombola_plot::{Curve, Panel, SeriesLabelPosition};
@@ -13,7 +13,7 @@ pub const THREADS: Experiment = Experiment {
     name: "threads",
     about: "the reverse-hash server with 1 to 20 threads, one for each request",
     source: SOURCE,
-    run: threads,
+    method: Method::Own(threads),
 };
 
 /// The published averages of three runs, in million.
