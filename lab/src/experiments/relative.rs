@@ -136,8 +136,9 @@ fn draw_against(bench: &Bench, name: &str, all: &Played) -> Result<()> {
             .map(|sample| (sample.units[0] as f64, sample.units[1] as f64));
         Curve::line(&plan.name, points.collect())
     };
-    let panels: Vec<Panel> = all
-        .chunk_by(|(a, _), (b, _)| a.scheduler == b.scheduler)
+    let todays = all.chunk_by(|(a, _), (b, _)| a.scheduler == b.scheduler);
+    let panels: Vec<Panel> = todays
+        .filter(|of_one| !of_one[0].0.scheduler.is_historic())
         .map(|of_one| Panel {
             title: of_one[0].0.scheduler.name().to_owned(),
             x: "units of work, favoured".to_owned(),
@@ -270,33 +271,81 @@ fn change_rows((plan, course): &(Plan, Course)) -> Vec<Row> {
 }
 
 fn load_plans() -> [Vec<Plan>; 2] {
-    let ours = |scheduler| {
-        let hog = |user| Client::burning(user, 200);
-        let disk = Client {
-            work: Work::Disk,
-            ..Client::burning(2, 200)
-        };
+    let hog = |user| Client::burning(user, 200);
+    let disk = Client {
+        work: Work::Disk,
+        ..Client::burning(2, 200)
+    };
+    let beside = |scheduler, workers: [Client; 2], (name, load): (&str, Option<Client>)| {
+        plan(scheduler, name, workers.into_iter().chain(load).collect())
+    };
+    let hogs = || {
         [
-            ("alone", None),
             ("another user's hog", Some(hog(2))),
             ("the same user's hog", Some(hog(1))),
-            ("disk", Some(disk)),
         ]
-        .map(|(name, load)| {
-            let workers = [worker(800, 0), worker(200, 6)];
-            plan(scheduler, name, workers.into_iter().chain(load).collect())
-        })
     };
+    let workers = || [worker(800, 0), worker(200, 6)];
+    let ours = |scheduler| {
+        let [other, same] = hogs();
+        [("alone", None), other, same, ("disk", Some(disk.clone()))]
+            .map(|load| beside(scheduler, workers(), load))
+            .to_vec()
+    };
+    let lotteries = |scheduler| {
+        let runs = |load| vec![beside(scheduler, workers(), load); THESIS_RUNS];
+        hogs().map(runs).concat()
+    };
+    let by_nice = [worker(100, 0), worker(100, 17)];
+    let linux24 = hogs().map(|load| beside(Scheduler::Linux24, by_nice.clone(), load));
     [
         [ours(Scheduler::Stride), ours(Scheduler::Nice)].concat(),
-        ours(Scheduler::Lottery).to_vec(),
+        [
+            ours(Scheduler::Lottery),
+            linux24.to_vec(),
+            lotteries(Scheduler::Thesis),
+            lotteries(Scheduler::ThesisEnhanced),
+        ]
+        .concat(),
     ]
 }
 
 fn relative_rate_load(bench: &Bench, all: &Played) -> Result<Vec<Row>> {
     draw_against(bench, RELATIVE_RATE_LOAD.name, all)?;
+    // The thesis's nice values here were 0 and 17.
+    let published = |scheduler| match scheduler {
+        Scheduler::Nice => None,
+        Scheduler::Linux24 => Some(5.0),
+        _ => Some(4.0),
+    };
     Ok(all
-        .iter()
-        .map(|one| row(std::slice::from_ref(one), 4.0, Some(4.0)))
+        .chunk_by(|(a, _), (b, _)| a.name == b.name)
+        .map(|runs| row(runs, 4.0, published(runs[0].0.scheduler)))
         .collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::play::{On, play};
+
+    #[test]
+    #[ignore = "needs what make has built: make test"]
+    fn load_changes_no_ratio_of_the_past() {
+        let historic = load_plans().concat();
+        let historic = historic.into_iter().filter(|of| of.scheduler.is_historic());
+        let played = play(On::Simulation, [historic.collect(), Vec::new()]).unwrap();
+        let ratios = played.chunk_by(|(a, _), (b, _)| a.name == b.name);
+        let ratios: Vec<(Scheduler, f64)> = ratios
+            .map(|runs| (runs[0].0.scheduler, row(runs, 4.0, None).measured))
+            .collect();
+        for (scheduler, ratio) in &ratios {
+            match scheduler {
+                Scheduler::Linux24 => assert!((ratio / 6.0 - 1.0).abs() < 0.02, "{ratio}"),
+                // Three standard errors of the 1250 draws of six runs.
+                _ => assert!((ratio / 4.0 - 1.0).abs() < 0.21, "{scheduler:?}: {ratio}"),
+            }
+        }
+        assert_eq!(ratios.len(), 6);
+    }
 }

@@ -3,7 +3,7 @@
 use crate::bench::boot::own_programs;
 use crate::explain::explain;
 use crate::plan::{Change, Client, Course, Plan, Sample, Scheduler, Step, When, Work};
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, bail};
 use serde::Deserialize;
 use std::fmt::Write as _;
 use std::io::Write as _;
@@ -14,19 +14,24 @@ const UNIT_NS: u64 = 10_000_000;
 const PERIOD_NS: u64 = 100_000_000;
 const MACHS_QUANTUM: &str = "100ms";
 
+const RESERVES: &str = "it reserves CPU time, which is not simulated";
+
 /// Why a plan needs a real kernel; `None`: it can be simulated as well.
 #[must_use]
 pub fn obstacle(plan: &Plan) -> Option<&'static str> {
     let of_client = |client: &Client| match client.work {
-        _ if client.reserved.is_some() => Some("it reserves CPU time, which is not simulated"),
+        _ if client.reserved.is_some() => Some(RESERVES),
         Work::Disk => Some("one of its programs reads and writes a disk"),
         Work::Program { .. } => Some("it runs real programs"),
         Work::Burn | Work::Units(_) | Work::Steps(_) => None,
     };
     if plan.trace {
-        return Some("it records each draw, which is not simulated");
+        Some("it records each draw, which is not simulated")
+    } else if plan.request.is_some() {
+        Some(RESERVES)
+    } else {
+        plan.clients.iter().find_map(of_client)
     }
-    plan.clients.iter().find_map(of_client)
 }
 
 /// Each plan has a seed of its own, its number, so that lotteries that are repeated differ.
@@ -38,6 +43,9 @@ pub fn play(plans: &[Plan]) -> Result<Vec<Course>> {
 }
 
 fn course(plan: &Plan, seed: u64) -> Result<Course> {
+    if let Some(obstacle) = obstacle(plan) {
+        bail!("{obstacle}");
+    }
     let mut changes: Vec<(u64, &Change)> = Vec::new();
     for change in &plan.changes {
         let at_ns = match change.when {
