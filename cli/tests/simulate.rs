@@ -846,3 +846,48 @@ fn the_help_shows_the_example() {
     let output = simulate(Path::new("--help"), &[]);
     assert!(stdout(&output).contains(EXAMPLE));
 }
+
+/// A parent starts a child after the other, at most two at once; they sleep often.
+const MAKE: &str = "duration = '2s'\n[machine]\ncpus = 2\n[users]\nalice = 1000\n\
+    [[tasks]]\nname = 'make'\nuser = 'alice'\ntimes = 1\n\
+    steps = [{ repeat = { times = 20, steps = [{ fork = 'job' }, { await-fewer = 2 }] } }, 'await']\n\
+    [[programs]]\nname = 'job'\ntimes = 5\nsteps = [{ run = '1ms' }, { sleep = '200us' }]\n";
+
+#[test]
+fn parts_of_plan_9_are_switched_and_the_end_of_tasks_is_told() {
+    let ended_ns = |name: &str, plan9: &str, scheduler: &str| {
+        let plan = file(name, &format!("{MAKE}[plan9]\n{plan9}\n"));
+        let report = report(&plan, &["--scheduler", scheduler]);
+        let make = row(&report, "tasks", "make");
+        assert_eq!(make["received_ns"], 100_000_000);
+        assert_eq!(
+            make["ended_ns"],
+            row(&report, "currencies", "alice")["ended_ns"]
+        );
+        make["ended_ns"].as_u64().unwrap()
+    };
+    // 20 jobs of 6 ms, two at a time.
+    let least = 60_000_000;
+    let written = ended_ns("plan9.toml", "", "plan9");
+    let at_once = ended_ns("plan9-wake.toml", "wake-idle = true", "plan9");
+    assert!(
+        least <= at_once && at_once < written,
+        "{at_once}, {written}"
+    );
+    assert!(ended_ns("plan9-stride.toml", "wake-idle = false", "stride") < written);
+    let endless = file("endless.toml", &MAKE.replace("times = 1\n", ""));
+    assert!(row(&report(&endless, &[]), "tasks", "make")["ended_ns"].is_null());
+}
+
+#[test]
+fn numbers_of_children_and_parts_of_plan_9_are_checked() {
+    let none = MAKE.replace("await-fewer = 2", "await-fewer = 0");
+    assert_refused(
+        "fewer-0.toml",
+        &none,
+        &[],
+        &["await-fewer = 0 is out of range", "1 to 100000"],
+    );
+    let unknown = format!("{MAKE}[plan9]\nsteal = true\n");
+    assert_refused("plan9-steal.toml", &unknown, &[], &["steal"]);
+}

@@ -75,7 +75,7 @@ impl Builder {
         let plan = Plan {
             topology,
             costs: self.costs(&file.machine),
-            scheduler: scheduler.kind(quantum, run_queues),
+            scheduler: scheduler.kind(quantum, run_queues, &file.plan9),
             span_ns: span_ns.unwrap_or(1),
             seed: settings.seed.or(file.seed).unwrap_or(1),
             currencies,

@@ -227,6 +227,6 @@ fn takes_time(programs: &[Program], index: usize) -> bool {
         Step::Run(ns) | Step::Sleep(ns) | Step::Timer(ns) => ns > 0,
         _ => false,
     });
-    let waits = steps(program).any(|step| step == Step::Await);
+    let waits = steps(program).any(|step| matches!(step, Step::Await | Step::AwaitFewer(_)));
     own || (waits && forks(program).any(|child| takes_time(programs, child)))
 }

@@ -20,6 +20,8 @@ pub(super) struct File {
     pub seed: Option<u64>,
     #[serde(default)]
     pub machine: Machine,
+    #[serde(default)]
+    pub plan9: Plan9,
     pub users: BTreeMap<String, Spanned<i64>>,
     #[serde(default)]
     pub currencies: Vec<Currency>,
@@ -41,6 +43,15 @@ pub(super) struct Machine {
     pub cache_cost: Option<Time>,
     pub node_cost: Option<Time>,
     pub lock_hold: Option<Time>,
+}
+
+/// Parts of Plan 9's schedulers that are switched on or off.
+#[derive(Default, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+pub(super) struct Plan9 {
+    pub wake_idle: Option<bool>,
+    pub readied_first: Option<bool>,
+    pub push: Option<bool>,
 }
 
 #[derive(Deserialize)]
@@ -88,6 +99,7 @@ pub(super) enum Step {
     Fork(Name),
     Yield,
     Await,
+    AwaitFewer(Spanned<i64>),
     Repeat(Repeat),
 }
 

@@ -2,7 +2,7 @@
 
 use super::checks;
 use super::file::{self, File, Name, Step as FileStep};
-use super::values::{TIMES, Values};
+use super::values::{COUNT, TIMES, Values};
 use crate::faults::Fault;
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -125,6 +125,10 @@ impl Programs {
             FileStep::Fork(name) => Step::Fork(self.find(values, name)?),
             FileStep::Yield => Step::Yield,
             FileStep::Await => Step::Await,
+            FileStep::AwaitFewer(children) => {
+                let children = values.number("await-fewer", children, COUNT)?;
+                Step::AwaitFewer(children as u32)
+            }
             FileStep::Repeat(_) => return None,
         })
     }

@@ -6,6 +6,7 @@
 
 use super::checks;
 use super::example::EXAMPLE_COMMAND;
+use super::file::Plan9;
 use super::schedulers::{Loaded, Settings, nanos};
 use super::values::{COUNT, CPUS, NICE, QUANTUM, TIMES};
 use crate::faults::{Fault, Faults};
@@ -126,7 +127,7 @@ fn plan(value: &Value, settings: &Settings) -> Found<Loaded> {
     let plan = Plan {
         topology,
         costs: Costs::default(),
-        scheduler: scheduler.kind(QUANTUM, run_queues),
+            scheduler: scheduler.kind(QUANTUM, run_queues, &Plan9::default()),
         span_ns: nanos(span.map_or(DURATION, Duration::from_secs)),
         seed: settings.seed.unwrap_or(1),
         tasks: reader.tasks(cpus)?,

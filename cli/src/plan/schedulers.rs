@@ -1,8 +1,9 @@
 //! The schedulers of the simulated machine, by name; and what a command line sets instead of the plan.
 
+use super::file;
 use clap::ValueEnum;
 use std::time::Duration;
-use tombola_sim::historic::Sharing;
+use tombola_sim::historic::{Plan9Rules, Sharing};
 use tombola_sim::plan::{Kind, Plan};
 use tombola_sim::{Rules, RunQueues};
 
@@ -34,8 +35,13 @@ pub enum Scheduler {
 }
 
 impl Scheduler {
-    /// `run_queues`: those of Tombola.
-    pub(super) fn kind(self, quantum: Duration, run_queues: RunQueues) -> Kind {
+    /// `run_queues`: those of Tombola; `parts`: of Plan 9.
+    pub(super) fn kind(
+        self,
+        quantum: Duration,
+        run_queues: RunQueues,
+        parts: &file::Plan9,
+    ) -> Kind {
         let quantum_ns = nanos(quantum);
         match self {
             Self::Stride => Kind::Tombola(Rules::stride(quantum_ns), run_queues),
@@ -45,8 +51,8 @@ impl Scheduler {
             Self::Thesis => Kind::Thesis { enhanced: false },
             Self::ThesisEnhanced => Kind::Thesis { enhanced: true },
             Self::Mach => Kind::Mach,
-            Self::Plan9 => Kind::Plan9,
-            Self::Mqs => Kind::Mqs,
+            Self::Plan9 => Kind::Plan9(parts.of(Plan9Rules::ONE_QUEUE)),
+            Self::Mqs => Kind::Plan9(parts.of(Plan9Rules::MQS)),
             Self::RoundRobin => Kind::RoundRobin(quantum_ns),
         }
     }
@@ -99,6 +105,18 @@ impl Balance {
         match self {
             Self::Clock => tombola_sim::Balance::Clock,
             Self::Mqs => tombola_sim::Balance::Mqs,
+        }
+    }
+}
+
+impl file::Plan9 {
+    /// These rules, but for what the plan switches.
+    fn of(&self, rules: Plan9Rules) -> Plan9Rules {
+        Plan9Rules {
+            wakes_idle: self.wake_idle.unwrap_or(rules.wakes_idle),
+            readied_first: self.readied_first.unwrap_or(rules.readied_first),
+            pushes: rules.queue_per_cpu && self.push.unwrap_or(rules.pushes),
+            ..rules
         }
     }
 }

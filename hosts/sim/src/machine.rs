@@ -74,8 +74,11 @@ pub struct Task {
     /// The child that it forked last.
     pub(crate) child: Option<TaskId>,
     pub(crate) children: u32,
-    pub(crate) awaits: bool,
+    /// It sleeps until fewer children live.
+    pub(crate) awaits_fewer: Option<u32>,
     pub(crate) alive: bool,
+    /// When it ended, ns.
+    pub(crate) ended_ns: Option<u64>,
     pub(crate) runs: bool,
     /// Since when it is runnable, ns.
     pub(crate) runnable_since: Option<u64>,

@@ -30,6 +30,8 @@ pub enum Act {
     Fork(Program),
     /// Sleeps until no child lives.
     Await,
+    /// Sleeps until fewer children than this number live.
+    AwaitFewer(u32),
     /// Ends.
     Exit,
 }

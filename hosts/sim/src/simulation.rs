@@ -65,8 +65,9 @@ impl<S: Scheduler> Simulation<S> {
             parent: forker,
             child: None,
             children: 0,
-            awaits: false,
+            awaits_fewer: None,
             alive: true,
+            ended_ns: None,
             runs: false,
             runnable_since: None,
             runnable_ns: 0,
@@ -276,12 +277,9 @@ impl<S: Scheduler> Simulation<S> {
             Act::Timer(period_ns) => return self.wait_for_timer(cpu, task, period_ns),
             Act::Lock(lock) => return self.lock(cpu, task, lock),
             Act::Unlock(lock) => self.unlock(cpu, task, lock),
-            Act::Await if machine.tasks[task].children > 0 => {
-                machine.tasks[task].awaits = true;
-                self.give_up(cpu, task);
-                return false;
-            }
-            Act::Until(_) | Act::Await => {}
+            Act::Await => return self.await_fewer(cpu, task, 1),
+            Act::AwaitFewer(children) => return self.await_fewer(cpu, task, children),
+            Act::Until(_) => {}
             Act::Yield => {
                 self.scheduler.yielded(machine, task, cpu);
                 self.machine.reschedule(cpu);
@@ -312,6 +310,16 @@ impl<S: Scheduler> Simulation<S> {
         t.waited_before_ns = waited_ns;
         t.period_began = Some(end.max(now));
         end <= now || self.sleep_until(cpu, task, end)
+    }
+
+    fn await_fewer(&mut self, cpu: usize, task: TaskId, children: u32) -> bool {
+        let t = &mut self.machine.tasks[task];
+        if t.children < children {
+            return true;
+        }
+        t.awaits_fewer = Some(children);
+        self.give_up(cpu, task);
+        false
     }
 
     fn lock(&mut self, cpu: usize, task: TaskId, lock: usize) -> bool {
@@ -371,7 +379,9 @@ impl<S: Scheduler> Simulation<S> {
     }
 
     fn exit(&mut self, task: TaskId) {
+        let now = self.machine.now;
         self.machine.tasks[task].alive = false;
+        self.machine.tasks[task].ended_ns = Some(now);
         self.machine.living -= 1;
         self.scheduler.exited(&mut self.machine, task);
         let Some(parent) = self.machine.tasks[task].parent else {
@@ -379,9 +389,9 @@ impl<S: Scheduler> Simulation<S> {
         };
         let p = &mut self.machine.tasks[parent];
         p.children -= 1;
-        if p.awaits && p.children == 0 {
-            p.awaits = false;
-            self.machine.at(self.machine.now, Event::Wake(parent));
+        if p.awaits_fewer.is_some_and(|fewer| p.children < fewer) {
+            p.awaits_fewer = None;
+            self.machine.at(now, Event::Wake(parent));
         }
     }
 }

@@ -2,8 +2,8 @@
 
 use std::rc::Rc;
 use tombola_sim::historic::{
-    Linux24, Mach, Plan9, RoundRobin, Sharing, Thesis, compensation, enhancement, next_load,
-    ticks_of,
+    Linux24, Mach, Plan9, Plan9Rules, RoundRobin, Sharing, Thesis, compensation, enhancement,
+    next_load, ticks_of,
 };
 use tombola_sim::{Act, Costs, MS, SECOND, Scheduler, Simulation, TaskId, hog};
 
@@ -213,34 +213,92 @@ fn the_load_of_plan_9_loses_by_rounding() {
 #[test]
 fn plan_9_gives_equal_hogs_equal_parts_of_one_cpu() {
     for hogs in [2, 3, 10] {
-        equal_hogs(Plan9::one_queue(), 1, hogs, 3 * SECOND);
+        equal_hogs(Plan9::new(Plan9Rules::ONE_QUEUE), 1, hogs, 3 * SECOND);
     }
+}
+
+/// Of 32 processes that one forks: how many CPUs run one after 20 s, and what the processes have used by then.
+fn busy(rules: Plan9Rules, cpus: usize) -> (usize, u64) {
+    let mut simulation = Simulation::new(Plan9::new(rules), cpus, Costs::default(), 1);
+    let user = simulation.scheduler.user(1000);
+    let parent: tombola_sim::Program = Rc::new(move |act, _| match act {
+        1..=32 => Act::Fork(hog()),
+        _ => Act::Await,
+    });
+    simulation.task(user, 100, parent);
+    simulation.run_until(20 * SECOND);
+    let machine = &simulation.machine;
+    let busy = (0..cpus).filter(|&cpu| machine.running(cpu).is_some());
+    let tasks = 0..machine.tasks().len();
+    (busy.count(), tasks.map(|task| machine.ran_ns(task)).sum())
 }
 
 /// All begin on one CPU, and are pushed from neighbour to neighbour.
 #[test]
 fn mqs_pushes_work_to_its_neighbours() {
     for cpus in [4, 16] {
-        let mut simulation = Simulation::new(Plan9::mqs(), cpus, Costs::default(), 1);
-        let user = simulation.scheduler.user(1000);
-        let parent: tombola_sim::Program = Rc::new(move |act, _| match act {
-            1..=32 => Act::Fork(hog()),
-            _ => Act::Await,
-        });
-        simulation.task(user, 100, parent);
-        simulation.run_until(20 * SECOND);
-        let machine = &simulation.machine;
+        let (busy, used_ns) = busy(Plan9Rules::MQS, cpus);
+        assert_eq!(busy, cpus);
         assert!(
-            (0..cpus).all(|cpu| machine.running(cpu).is_some()),
-            "{cpus} CPUs: one idles"
+            used_ns >= 19 * SECOND * cpus as u64,
+            "{cpus} CPUs: used {used_ns} ns"
         );
-        let used: u64 = (0..machine.tasks().len())
-            .map(|task| machine.ran_ns(task))
-            .sum();
-        assert!(
-            used >= 19 * SECOND * cpus as u64,
-            "{cpus} CPUs: used {used} ns"
-        );
-        println!("{cpus} CPUs: {} pushes", simulation.scheduler.pushes);
     }
+    // The load is a mean over a second: to a process that forks all at once, its CPU looks idle.
+    let without_pushes = Plan9Rules {
+        pushes: false,
+        ..Plan9Rules::MQS
+    };
+    assert_eq!(busy(without_pushes, 16).0, 1);
+}
+
+/// When a parent and its children are done, on four CPUs: 40 processes that compute for 5 ms in all, and read 20 times meanwhile.
+fn done_ns(rules: Plan9Rules) -> u64 {
+    let mut simulation = Simulation::new(Plan9::new(rules), 4, Costs::default(), 1);
+    let user = simulation.scheduler.user(1000);
+    let child: tombola_sim::Program = Rc::new(|act, _| match act {
+        1..=40 if act % 2 == 1 => Act::Run(MS / 4),
+        1..=40 => Act::Nap(MS / 5),
+        _ => Act::Exit,
+    });
+    let parent: tombola_sim::Program = Rc::new(move |act, _| match act {
+        1..=80 if act % 2 == 1 => Act::Fork(Rc::clone(&child)),
+        1..=80 => Act::AwaitFewer(4),
+        81 => Act::Await,
+        _ => Act::Exit,
+    });
+    let parent = simulation.task(user, 100, parent);
+    while simulation.machine.is_alive(parent) {
+        simulation.run_for(MS / 10);
+    }
+    simulation.machine.now
+}
+
+/// With the one queue, sleeping processes wait for a CPU's tick although CPUs idle.
+#[test]
+fn what_is_switched_off_in_plan_9_costs_time() {
+    let (one, mqs) = (Plan9Rules::ONE_QUEUE, Plan9Rules::MQS);
+    let at_once = done_ns(Plan9Rules {
+        wakes_idle: true,
+        ..one
+    });
+    assert!(
+        done_ns(one) > at_once + 5 * MS,
+        "{} and {at_once}",
+        done_ns(one)
+    );
+    let at_ticks = done_ns(Plan9Rules {
+        wakes_idle: false,
+        ..mqs
+    });
+    let mqs = done_ns(mqs);
+    assert!(at_ticks > mqs + 5 * MS, "{at_ticks} and {mqs}");
+    // A child runs where its parent does, and before it.
+    assert_ne!(
+        done_ns(one),
+        done_ns(Plan9Rules {
+            readied_first: false,
+            ..one
+        })
+    );
 }

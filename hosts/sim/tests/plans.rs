@@ -1,6 +1,6 @@
 //! Plans: what is due to their tasks, what they receive, and what is counted of them.
 
-use tombola_sim::historic::Sharing;
+use tombola_sim::historic::{Plan9Rules, Sharing};
 use tombola_sim::plan::{
     CLIENTS_MAX, Change, Currency, Kind, Phase, Plan, Program, Report, Row, Sample, Step, Task,
     TooManyTasks, run,
@@ -20,8 +20,8 @@ const KINDS: [Kind; 13] = [
     Kind::Thesis { enhanced: false },
     Kind::Thesis { enhanced: true },
     Kind::Mach,
-    Kind::Plan9,
-    Kind::Mqs,
+    Kind::Plan9(Plan9Rules::ONE_QUEUE),
+    Kind::Plan9(Plan9Rules::MQS),
     Kind::RoundRobin(MS),
 ];
 
@@ -460,6 +460,36 @@ fn a_parent_awaits_its_children_and_phases_are_repeated() {
     assert_eq!(report.currencies[0].received_ns, 64 * MS);
     // The start, six children, and the parent after each three.
     assert_eq!(report.tasks[0].latency.wakeups, 1 + 6 + 2);
+}
+
+/// With at most two children at a time, of 10, 10 and 20 ms; the third begins when the first two end, on two CPUs.
+#[test]
+fn a_parent_awaits_fewer_children_and_the_end_of_all_is_known() {
+    for kind in [
+        Kind::Tombola(Rules::stride(MS)),
+        Kind::RoundRobin(MS),
+        Kind::Plan9(Plan9Rules::MQS),
+    ] {
+        let mut plan = plan(vec![runs("make", 0, 0), hog("b", 1)]);
+        plan.scheduler = kind;
+        plan.topology = Topology::from(2);
+        plan.tasks[1].ends_ns = Some(1);
+        let fork = |child| [Step::Fork(child), Step::AwaitFewer(2)];
+        let steps = [fork(1), fork(1), fork(2), [Step::Await, Step::Run(MS)]].concat();
+        plan.programs = vec![
+            program(&steps, Some(1)),
+            program(&[Step::Run(10 * MS)], Some(1)),
+            program(&[Step::Run(20 * MS)], Some(1)),
+        ];
+        let report = done(&plan);
+        let make = &report.tasks[0];
+        let ended_ns = make.ended_ns.expect("it ends");
+        assert_near(ended_ns, 31 * MS, 3 * MS);
+        assert_eq!(make.received_ns, 41 * MS);
+        assert_eq!(report.currencies[0].ended_ns, Some(ended_ns));
+        plan.span_ns = 20 * MS;
+        assert_eq!(done(&plan).tasks[0].ended_ns, None);
+    }
 }
 
 #[test]

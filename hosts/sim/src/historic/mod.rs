@@ -8,6 +8,6 @@ mod thesis;
 
 pub use linux24::{Linux24, Sharing, ticks_of};
 pub use mach::Mach;
-pub use plan9::{Plan9, next_load};
+pub use plan9::{Plan9, Plan9Rules, next_load};
 pub use round_robin::RoundRobin;
 pub use thesis::{Thesis, compensation, enhancement};

@@ -72,45 +72,66 @@ struct Cpu {
     gives_way: bool,
 }
 
+/// What the schedulers differ in, as far as it can be switched here to see what each part does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Plan9Rules {
+    /// A queue for each CPU, and all that the table above says of MQS and that is not named here.
+    pub queue_per_cpu: bool,
+    /// An idle CPU learns at once of a process that it may run. Without it, CPUs but CPU 0 learn of it at a tick.
+    pub wakes_idle: bool,
+    /// The process that a CPU's process has made ready last is next there. It applies to those of the CPU's own queue.
+    pub readied_first: bool,
+    /// MQS: CPUs push processes to their neighbours.
+    pub pushes: bool,
+}
+
+impl Plan9Rules {
+    /// Plan 9's scheduler, with one queue for all CPUs.
+    pub const ONE_QUEUE: Self = Self {
+        queue_per_cpu: false,
+        wakes_idle: false,
+        readied_first: true,
+        pushes: false,
+    };
+    /// MQS.
+    pub const MQS: Self = Self {
+        queue_per_cpu: true,
+        wakes_idle: true,
+        readied_first: false,
+        pushes: true,
+    };
+}
+
 /// Plan 9's scheduler, with one queue or many.
 pub struct Plan9 {
-    is_mqs: bool,
+    rules: Plan9Rules,
     accounts: Vec<Account>,
     queues: Vec<Queue>,
     cpus: Vec<Cpu>,
-    /// MQS: processes pushed.
-    pub pushes: u64,
 }
 
 impl Plan9 {
-    /// The scheduler with one queue for all CPUs.
+    /// A scheduler with these rules.
     #[must_use]
-    pub fn one_queue() -> Self {
-        Self::new(false)
-    }
-
-    /// The scheduler with a queue for each CPU.
-    #[must_use]
-    pub fn mqs() -> Self {
-        Self::new(true)
-    }
-
-    fn new(is_mqs: bool) -> Self {
+    pub fn new(rules: Plan9Rules) -> Self {
         Self {
-            is_mqs,
+            rules,
             accounts: Vec::new(),
             queues: Vec::new(),
             cpus: Vec::new(),
-            pushes: 0,
         }
     }
 
     fn queue_of(&self, cpu: usize) -> usize {
-        if self.is_mqs { cpu } else { 0 }
+        if self.rules.queue_per_cpu { cpu } else { 0 }
     }
 
     fn set_up(&mut self, machine: &Machine) {
-        let queues = if self.is_mqs { machine.cpus() } else { 1 };
+        let queues = if self.rules.queue_per_cpu {
+            machine.cpus()
+        } else {
+            1
+        };
         self.queues.resize_with(queues, || Queue {
             lists: vec![VecDeque::new(); LEVELS],
             ..Queue::default()
@@ -120,7 +141,7 @@ impl Plan9 {
 
     /// Brings a process's use up to date (`updatecpu`).
     fn update(&mut self, machine: &Machine, task: TaskId, runs: bool) {
-        let gain_s = if self.is_mqs { 1 } else { 30 };
+        let gain_s = if self.rules.queue_per_cpu { 1 } else { 30 };
         let decay = gain_s * HZ * 2;
         let now = (machine.now / TICK_NS) as i64 * 2 + 1;
         let account = &mut self.accounts[task];
@@ -136,7 +157,7 @@ impl Plan9 {
 
     /// `reprioritize`.
     fn prioritize(&mut self, machine: &Machine, task: TaskId, queue: usize) {
-        let (cpus, load) = if self.is_mqs {
+        let (cpus, load) = if self.rules.queue_per_cpu {
             (1, self.queues[queue].load)
         } else {
             (machine.cpus(), self.queues[0].load)
@@ -198,6 +219,17 @@ impl Plan9 {
         None
     }
 
+    /// An idle CPU that learns at once of a process that was made ready in the queue of `cpu`, and looks for one to run.
+    fn idle_to_wake(&self, machine: &Machine, task: TaskId, cpu: usize) -> Option<usize> {
+        let is_idle = |cpu: &usize| machine.running(*cpu).is_none() && machine.may_run(task, *cpu);
+        let wakes = |cpu: &usize| self.rules.wakes_idle || *cpu == 0;
+        if self.rules.queue_per_cpu {
+            return Some(cpu).filter(is_idle).filter(wakes);
+        }
+        let first = || machine.idle_cpu(task).filter(wakes);
+        Some(cpu).filter(is_idle).filter(wakes).or_else(first)
+    }
+
     fn neighbours(machine: &Machine, cpu: usize) -> impl Iterator<Item = usize> + use<> {
         let cpus = machine.cpus();
         (1..=NEIGHBOURS.min(cpus - 1)).map(move |distance| (cpu + distance) % cpus)
@@ -221,7 +253,7 @@ impl Plan9 {
 
     /// MQS: pushes a process to a neighbour with less load, if there is one.
     fn push(&mut self, machine: &mut Machine, cpu: usize) {
-        if self.queues[cpu].ready == 0 {
+        if !self.rules.pushes || self.queues[cpu].ready == 0 {
             return;
         }
         let own = self.queues[cpu].load;
@@ -244,7 +276,6 @@ impl Plan9 {
             self.remove(task);
             self.accounts[task].has_cpu = false;
             self.ready(machine, task, to);
-            self.pushes += 1;
             if machine.running(to).is_none() {
                 machine.reschedule(to);
             }
@@ -300,27 +331,25 @@ impl Scheduler for Plan9 {
 
     fn wake(&mut self, machine: &mut Machine, task: TaskId, waker: Option<usize>) {
         self.update(machine, task, false);
-        if !self.is_mqs {
-            self.ready(machine, task, 0);
-            if let Some(cpu) = waker {
-                self.cpus[cpu].readied = Some(task);
-                if !self.accounts[task].has_cpu {
-                    machine.reschedule(cpu);
-                }
-            }
-            if machine.running(0).is_none() && machine.may_run(task, 0) {
-                machine.reschedule(0);
-            }
-            return;
-        }
+        let is_new = !self.accounts[task].has_cpu;
+        let last = machine.task(task).cpu;
         let cpu = match waker {
-            Some(cpu) if !self.accounts[task].has_cpu => self.place(machine, cpu),
-            _ => machine.task(task).cpu,
+            Some(waker) if is_new && self.rules.queue_per_cpu => self.place(machine, waker),
+            _ => last,
         };
-        self.ready(machine, task, cpu);
-        if machine.running(cpu).is_none() {
-            machine.reschedule(cpu);
-        } else if !self.accounts[task].has_cpu {
+        let queue = self.queue_of(cpu);
+        self.ready(machine, task, queue);
+        if let Some(waker) = waker {
+            if self.rules.readied_first && self.queue_of(waker) == queue {
+                self.cpus[waker].readied = Some(task);
+            }
+            if is_new && !self.rules.queue_per_cpu {
+                machine.reschedule(waker);
+            }
+        }
+        if let Some(idle) = self.idle_to_wake(machine, task, cpu) {
+            machine.reschedule(idle);
+        } else if is_new && self.rules.queue_per_cpu {
             self.cpus[cpu].gives_way = true;
         }
     }
@@ -349,7 +378,7 @@ impl Scheduler for Plan9 {
 
     fn tick(&mut self, machine: &mut Machine, cpu: usize) {
         self.set_up(machine);
-        if self.is_mqs || cpu == 0 {
+        if self.rules.queue_per_cpu || cpu == 0 {
             self.account(machine, cpu);
         }
         let queue = self.queue_of(cpu);
@@ -365,8 +394,6 @@ impl Scheduler for Plan9 {
         } else if self.queues[queue].ready > 0 {
             machine.reschedule(cpu);
         }
-        if self.is_mqs {
-            self.push(machine, cpu);
-        }
+        self.push(machine, cpu);
     }
 }

@@ -33,6 +33,16 @@ struct Account {
     latencies: Histogram<u64>,
     switches: u64,
     migrations: u64,
+    /// When the last of its tasks ended.
+    ended: Ended,
+}
+
+/// Tasks that never lived, that live, or when they ended; the greatest is that of all together.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Ended {
+    Nothing,
+    At(u64),
+    Lives,
 }
 
 /// A task of the machine.
@@ -150,6 +160,10 @@ impl<'a> Accounts<'a> {
     }
 
     pub fn report(mut self, machine: &Machine, run_queues: Option<RunQueueCounts>) -> Report {
+        for (task, &row) in machine.tasks.iter().zip(&self.rows) {
+            let ended = task.ended_ns.map_or(Ended::Lives, Ended::At);
+            self.of_tasks[row].ended = self.of_tasks[row].ended.max(ended);
+        }
         for (task, account) in self.plan.tasks.iter().zip(&self.of_tasks) {
             self.of_currencies[task.currency].add_events(account);
         }
@@ -243,6 +257,7 @@ impl Account {
             latencies: Histogram::new(LATENCY_DIGITS).expect("a histogram has up to 5 digits"),
             switches: 0,
             migrations: 0,
+            ended: Ended::Nothing,
         }
     }
 
@@ -255,6 +270,7 @@ impl Account {
     fn add_events(&mut self, client: &Self) {
         self.switches += client.switches;
         self.migrations += client.migrations;
+        self.ended = self.ended.max(client.ended);
         (self.latencies.add(&client.latencies)).expect("all histograms grow");
     }
 
@@ -277,6 +293,10 @@ impl Account {
             },
             switches: self.switches,
             migrations: self.migrations,
+            ended_ns: match self.ended {
+                Ended::At(ns) => Some(ns),
+                Ended::Nothing | Ended::Lives => None,
+            },
         }
     }
 }

@@ -1,6 +1,6 @@
 //! The parts of a plan.
 
-use crate::historic::Sharing;
+use crate::historic::{Plan9Rules, Sharing};
 use crate::machine::{Costs, Topology};
 use crate::queues::RunQueues;
 use tombola_core::{Rules, limits};
@@ -26,10 +26,8 @@ pub enum Kind {
     },
     /// Mach's timesharing.
     Mach,
-    /// Plan 9 with one queue.
-    Plan9,
-    /// Plan 9 with a queue for each CPU.
-    Mqs,
+    /// Plan 9, with one queue or one for each CPU.
+    Plan9(Plan9Rules),
     /// Round robin with slices of so many ns.
     RoundRobin(u64),
 }
@@ -146,6 +144,8 @@ pub enum Step {
     Fork(usize),
     /// Sleeps until no child lives.
     Await,
+    /// Sleeps until fewer children than this number live, which is at least 1.
+    AwaitFewer(u32),
 }
 
 /// What changes while the machine runs.

@@ -52,6 +52,8 @@ pub struct Row {
     pub switches: u64,
     /// Those on another CPU than before.
     pub migrations: u64,
+    /// When the last of its tasks ended, ns; `None`: one lives, or there was none.
+    pub ended_ns: Option<u64>,
 }
 
 /// Times between wake-ups and the first run after each, in ns, exact to a thousandth.

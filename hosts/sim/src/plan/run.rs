@@ -40,8 +40,7 @@ pub fn run(plan: &Plan, watch: impl FnMut(Sample)) -> Result<Report, TooManyTask
         Kind::Linux24(sharing) => simulate(plan, Linux24::new(sharing), watch),
         Kind::Thesis { enhanced } => simulate(plan, Thesis::new(enhanced, plan.seed as u32), watch),
         Kind::Mach => simulate(plan, Mach::default(), watch),
-        Kind::Plan9 => simulate(plan, Plan9::one_queue(), watch),
-        Kind::Mqs => simulate(plan, Plan9::mqs(), watch),
+        Kind::Plan9(rules) => simulate(plan, Plan9::new(rules), watch),
         Kind::RoundRobin(quantum_ns) => simulate(plan, RoundRobin::new(quantum_ns), watch),
     }
 }
@@ -119,6 +118,7 @@ fn acts(programs: &Rc<[Program]>, index: usize) -> program::Program {
         Some(Step::Yield) => Act::Yield,
         Some(Step::Fork(child)) => Act::Fork(acts(&programs, child)),
         Some(Step::Await) => Act::Await,
+        Some(Step::AwaitFewer(children)) => Act::AwaitFewer(children),
     })
 }
 
