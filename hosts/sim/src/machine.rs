@@ -283,22 +283,31 @@ impl Machine {
         self.tasks[task].mask >> (cpu % 64) & 1 != 0
     }
 
-    /// The first CPU that runs nothing and on which a task may run.
+    /// A CPU that runs nothing and on which a task may run: the one where it ran last, if it is such a CPU, else the first.
     #[must_use]
     pub fn idle_cpu(&self, task: TaskId) -> Option<usize> {
-        let mask = self.tasks[task].mask;
+        let (last, mask) = (self.tasks[task].cpu, self.tasks[task].mask);
+        if self.is_idle_for(task, last) {
+            return Some(last);
+        }
         let word = self.idle.iter().position(|idle| idle & mask != 0)?;
         Some(64 * word + (self.idle[word] & mask).trailing_zeros() as usize)
     }
 
-    /// The first of these CPUs that runs nothing and on which a task may run.
+    fn is_idle_for(&self, task: TaskId, cpu: usize) -> bool {
+        self.is_idle(cpu) && self.may_run(task, cpu)
+    }
+
+    /// The same among these CPUs.
     #[must_use]
     pub fn idle_cpu_of(&self, task: TaskId, cpus: std::ops::Range<usize>) -> Option<usize> {
         if cpus.len() == self.cpus.len() {
             return self.idle_cpu(task);
         }
-        cpus.into_iter()
-            .find(|&cpu| self.is_idle(cpu) && self.may_run(task, cpu))
+        let last = Some(self.tasks[task].cpu).filter(|cpu| cpus.contains(cpu));
+        last.into_iter()
+            .chain(cpus)
+            .find(|&cpu| self.is_idle_for(task, cpu))
     }
 
     fn is_idle(&self, cpu: usize) -> bool {

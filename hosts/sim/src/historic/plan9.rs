@@ -221,13 +221,13 @@ impl Plan9 {
 
     /// An idle CPU that learns at once of a process that was made ready in the queue of `cpu`, and looks for one to run.
     fn idle_to_wake(&self, machine: &Machine, task: TaskId, cpu: usize) -> Option<usize> {
-        let is_idle = |cpu: &usize| machine.running(*cpu).is_none() && machine.may_run(task, *cpu);
-        let wakes = |cpu: &usize| self.rules.wakes_idle || *cpu == 0;
-        if self.rules.queue_per_cpu {
-            return Some(cpu).filter(is_idle).filter(wakes);
+        let own = cpu..cpu + 1;
+        match (self.rules.queue_per_cpu, self.rules.wakes_idle) {
+            (true, true) => machine.idle_cpu_of(task, own),
+            (true, false) => machine.idle_cpu_of(task, own).filter(|&cpu| cpu == 0),
+            (false, true) => machine.idle_cpu(task),
+            (false, false) => machine.idle_cpu_of(task, 0..1),
         }
-        let first = || machine.idle_cpu(task).filter(wakes);
-        Some(cpu).filter(is_idle).filter(wakes).or_else(first)
     }
 
     fn neighbours(machine: &Machine, cpu: usize) -> impl Iterator<Item = usize> + use<> {
