@@ -36,8 +36,8 @@ demo: vm build
 lab-%: vm build
 	target/release/tombola-lab $* --out out/$*
 
-# These run on this machine as it is.
-lab-threads lab-order lab-processes lab-cache: lab-%: build
+# These need no virtual machine: they run on this machine as it is, or on the simulated one.
+lab-threads lab-order lab-processes lab-cache lab-multi-queue: lab-%: build
 	target/release/tombola-lab $* --out out/$*
 
 # These measure other people's schedulers as well.

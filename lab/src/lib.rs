@@ -3,6 +3,7 @@
 //! commands and their JSON.
 
 pub mod bench;
+pub mod compile;
 pub mod cpu;
 pub mod demo;
 pub mod experiment;

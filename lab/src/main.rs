@@ -3,6 +3,7 @@ use clap::{Arg, ArgAction, ArgMatches, Args, Command, FromArgMatches};
 use std::path::PathBuf;
 use std::process::ExitCode;
 use tombola_lab::bench::cli::BenchArgs;
+use tombola_lab::compile::cli::TraceArgs;
 use tombola_lab::demo::DemoArgs;
 use tombola_lab::experiments::{EXPERIMENTS, find};
 use tombola_lab::play::On;
@@ -54,6 +55,10 @@ fn command() -> Command {
             VmArgs::augment_args(Command::new("vm"))
                 .about("Run a command in a virtual machine whose kernel has sched_ext"),
         )
+        .subcommand(
+            TraceArgs::augment_args(Command::new("trace-compile"))
+                .about("Trace the compile of `multi-queue` on this machine, and write its processes to a file"),
+        )
         .subcommands(experiments)
 }
 
@@ -61,6 +66,7 @@ fn run(matches: &ArgMatches) -> Result<u8> {
     match matches.subcommand() {
         Some(("demo", own)) => DemoArgs::from_arg_matches(own)?.run(),
         Some(("bench", own)) => BenchArgs::from_arg_matches(own)?.run(),
+        Some(("trace-compile", own)) => TraceArgs::from_arg_matches(own)?.run(),
         Some(("vm", own)) => VmArgs::from_arg_matches(own)?.run(),
         Some((name, own)) => {
             let experiment = find(name).expect("clap lets through what there is");

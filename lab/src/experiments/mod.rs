@@ -6,6 +6,7 @@ mod error_by_window;
 mod film;
 mod insulation;
 mod monte_carlo;
+mod multi_queue;
 mod overhead;
 mod programs;
 mod rate;
@@ -36,6 +37,8 @@ pub const EXPERIMENTS: &[Experiment] = &[
     error_by_window::ERROR_BY_WINDOW,
     cost::COST,
     cost_economy::COST_ECONOMY,
+    multi_queue::MULTI_QUEUE,
+    multi_queue::MULTI_QUEUE_REAL,
     programs::PROGRAMS,
     unhash::THREADS,
     unhash::ORDER,
