@@ -1,14 +1,16 @@
 //! Measuring programs run one after the other under one scheduler, in a machine; several machines at once in counted time.
 
+use super::figures::HOST_SECONDS;
 use super::scheduler::Scheduler;
 use crate::explain::explain;
-use crate::vm::{Image, Kernel, Machine, Mode, Outcome};
+use crate::vm::{Image, Kernel, Machine, Mode, Outcome, Progress};
 use crate::workspace::source_root;
 use anyhow::{Context, Result};
+use std::cell::RefCell;
 use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 #[derive(Clone, Debug)]
 pub struct Boot {
@@ -89,11 +91,20 @@ impl Boot {
             ..Machine::default()
         };
         let what = self.to_string();
+        let ends = RefCell::new(Vec::new());
         let outcome = machine
-            .shell(&self.image(programs)?, &self.script(), |_| ())
+            .shell(&self.image(programs)?, &self.script(), |progress| {
+                if let Progress::Line(line) = progress
+                    && line.starts_with(MARK)
+                {
+                    ends.borrow_mut().push(Instant::now());
+                }
+            })
             .with_context(|| what.clone())?;
         eprintln!("{what}: {:.0} s", outcome.host_seconds);
-        self.take(outcome).with_context(|| what)
+        let mut printed = self.take(outcome).with_context(|| what)?;
+        add_seconds(&mut printed, &ends.into_inner());
+        Ok(printed)
     }
 
     /// Only what is needed, so that figures do not change with what else is in the workspace.
@@ -161,6 +172,17 @@ started() {
     }
 }
 
+/// Adds to what each command but the first printed how long it took by the host's clock. The guest's clock can be wrong by a
+/// factor if the host was busy when the guest calibrated it.
+fn add_seconds(printed: &mut [Printed], ends: &[Instant]) {
+    for (text, times) in printed.iter_mut().skip(1).zip(ends.windows(2)) {
+        if let Some(text) = text {
+            let seconds = (times[1] - times[0]).as_secs_f64();
+            *text += &format!("{HOST_SECONDS} {seconds:.3}\n");
+        }
+    }
+}
+
 impl std::fmt::Display for Boot {
     fn fmt(&self, f: &mut std::fmt::Formatter) -> std::fmt::Result {
         let kernel = format!("{:?}", self.kernel).to_lowercase();
@@ -182,6 +204,24 @@ impl std::fmt::Display for Boot {
 mod tests {
     use super::super::scheduler::FLASH;
     use super::*;
+
+    #[test]
+    fn commands_after_the_first_have_their_time() {
+        let start = Instant::now();
+        let ends = [0, 1500, 4000].map(|ms| start + Duration::from_millis(ms));
+        let mut printed = [Some("a\n".into()), None, Some("c\n".into())];
+        add_seconds(&mut printed, &ends);
+        let expected = [
+            Some("a\n".into()),
+            None,
+            Some("c\nhost seconds: 2.500\n".into()),
+        ];
+        assert_eq!(printed, expected);
+        assert_eq!(
+            super::super::figures::host_s(printed[2].as_ref().unwrap()),
+            Some(2.5)
+        );
+    }
 
     #[test]
     fn what_an_ejected_scheduler_printed_does_not_count() {

@@ -8,6 +8,13 @@ pub fn context_switches(text: &str) -> Option<f64> {
     after(text, "context switches:")
 }
 
+/// What `boot` adds to what a command prints.
+pub const HOST_SECONDS: &str = "host seconds:";
+
+pub fn host_s(text: &str) -> Option<f64> {
+    after(text, HOST_SECONDS)
+}
+
 pub fn hackbench_s(text: &str) -> Option<f64> {
     after(text, "Time:")
 }

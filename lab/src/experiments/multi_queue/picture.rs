@@ -2,7 +2,7 @@
 //! compiles in order.
 
 use super::real::Real;
-use super::simulated::{CONTESTANTS, Change, Measured, PLAIN};
+use super::simulated::{CONTESTANTS, Change, Measured};
 use crate::compile::simulated::BACKGROUND_PART;
 use anyhow::Result;
 use std::path::Path;
@@ -41,10 +41,12 @@ fn panel(all: &[Measured], y: &str, figure: fn(&Measured) -> f64) -> Panel {
         let own = all.iter().filter(|one| one.contestant.name == name);
         let points = own.filter_map(|one| match one.place.change {
             Change::BackgroundMs(ms) => Some((ms as f64 / 1e3, figure(one))),
-            _ => (one.place == PLAIN).then(|| (0.0, figure(one))),
+            _ => None,
         });
         Curve::line(name, points.collect())
     };
+    let mut curves: Vec<Curve> = CONTESTANTS.iter().map(|one| curve(one.name)).collect();
+    curves.push(plot::room_above(&curves));
     Panel {
         title: "4 CPUs, 100 compiles".to_owned(),
         x: format!(
@@ -52,7 +54,7 @@ fn panel(all: &[Measured], y: &str, figure: fn(&Measured) -> f64) -> Panel {
             BACKGROUND_PART * 100.0
         ),
         y: y.to_owned(),
-        curves: CONTESTANTS.iter().map(|one| curve(one.name)).collect(),
+        curves,
         legend: SeriesLabelPosition::UpperLeft,
     }
 }
