@@ -127,7 +127,7 @@ fn plan(value: &Value, settings: &Settings) -> Found<Loaded> {
     let plan = Plan {
         topology,
         costs: Costs::default(),
-            scheduler: scheduler.kind(QUANTUM, run_queues, &Plan9::default()),
+        scheduler: scheduler.kind(QUANTUM, run_queues, &Plan9::default()),
         span_ns: nanos(span.map_or(DURATION, Duration::from_secs)),
         seed: settings.seed.unwrap_or(1),
         tasks: reader.tasks(cpus)?,

@@ -248,7 +248,7 @@ fn several_run_queues_have_locks_of_their_own() {
     );
     let received_ns = |report: &Report| report.tasks.iter().map(|row| row.received_ns).sum::<u64>();
     assert!(received_ns(&caches) > received_ns(&machine) * 5 / 4);
-    let (_, of_cpu) = locked(Kind::Mqs, 64, 6000);
+    let (_, of_cpu) = locked(Kind::Plan9(Plan9Rules::MQS), 64, 6000);
     assert!(of_cpu.held_ns < SECOND / 20, "{of_cpu:?}");
 }
 
@@ -466,7 +466,7 @@ fn a_parent_awaits_its_children_and_phases_are_repeated() {
 #[test]
 fn a_parent_awaits_fewer_children_and_the_end_of_all_is_known() {
     for kind in [
-        Kind::Tombola(Rules::stride(MS)),
+        Kind::Tombola(Rules::stride(MS), RunQueues::Machine),
         Kind::RoundRobin(MS),
         Kind::Plan9(Plan9Rules::MQS),
     ] {

@@ -25,7 +25,7 @@ pub struct Contestant {
     is_ours: bool,
 }
 
-pub const CONTESTANTS: [Contestant; 3] = [
+pub const CONTESTANTS: [Contestant; 4] = [
     Contestant {
         name: "plan9",
         scheduler: "plan9",
@@ -44,6 +44,13 @@ pub const CONTESTANTS: [Contestant; 3] = [
         name: "stride",
         scheduler: "stride",
         options: &[],
+        published: None,
+        is_ours: true,
+    },
+    Contestant {
+        name: "stride-cpu",
+        scheduler: "stride",
+        options: &["--run-queue", "cpu"],
         published: None,
         is_ours: true,
     },
