@@ -323,8 +323,8 @@ fn the_busiest_lock_is_shown_if_locks_are_modelled() {
     );
 }
 
-/// 64 CPUs, each with 5000 sleeps and wake-ups a second, each of which holds a lock: 640,000 a second take 0.64 of the time of one
-/// lock if that is 1 us, and more than it has if it is 2 us. Eight locks have enough.
+/// 64 CPUs, each with 5000 sleeps and wake-ups a second, each of which holds a lock: 640,000 a second take 0.64 of the time of
+/// one lock if that is 1 us, and more than it has if it is 2 us. Eight locks have enough.
 #[test]
 fn one_lock_for_many_cpus_is_saturated_and_eight_are_not() {
     let text = include_str!("../../docs/plans/locks.toml");

@@ -37,7 +37,7 @@ impl Experiment {
     #[must_use]
     pub fn obstacle(&self) -> Option<&'static str> {
         match self.method {
-            Method::Own(_) => Some("it measures real programs, or what a real kernel does"),
+            Method::Own(_) => Some("it has a way of its own to measure, without --simulate"),
             Method::Plans { plans, .. } => {
                 let all = plans().concat();
                 let ours = all.iter().filter(|plan| plan.scheduler.policy().is_some());

@@ -14,7 +14,8 @@ pub const ANYWHERE: u64 = u64::MAX;
 /// A slice without an end.
 pub const NO_END: u64 = u64::MAX;
 
-/// What a switch costs, in CPU time of the task that gets the CPU; and what a decision costs, in time of its CPU that no task gets.
+/// What a switch costs, in CPU time of the task that gets the CPU; and what a decision costs, in time of its CPU that no task
+/// gets.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Costs {
     /// Each switch to another task, ns.
@@ -120,8 +121,8 @@ pub(crate) struct Lock {
 #[derive(Clone)]
 pub(crate) struct Cpu {
     pub(crate) running: Option<TaskId>,
-    /// The task's burst and CPU time are counted up to here. Later than now: until then the CPU waits for the lock of a run queue,
-    /// or holds it.
+    /// The task's burst and CPU time are counted up to here. Later than now: until then the CPU waits for the lock of a run
+    /// queue, or holds it.
     pub(crate) seen: u64,
     pub(crate) slice_end: u64,
     /// Of the last event that was planned for it: older ones mean nothing.

@@ -38,8 +38,8 @@ fn queues_of_one_cpu_share_as_one_does() {
     }
 }
 
-/// Five hogs, three and one of users with 3, 2 and 1 tickets cannot be divided among four CPUs so that nobody need move. What each
-/// user had of the machine in 20 s, as a part of its due, and the moves in that time.
+/// Five hogs, three and one of users with 3, 2 and 1 tickets cannot be divided among four CPUs so that nobody need move. What
+/// each user had of the machine in 20 s, as a part of its due, and the moves in that time.
 fn without_a_partition(balance: Balance) -> ([f64; 3], u64) {
     let topology = Topology::from(4);
     let queues = RunQueues::PerCpu(balance);

@@ -3,9 +3,9 @@
 //! At a slice's end the run is settled and compared with the pick. A waking task takes an idle CPU on which it may run, or
 //! challenges the task that runs where it ran last: it preempts at once, or shortens the slice to the moment when it will be the
 //! better choice (`crossing_ns`). Slices are shorter for clients of few tickets, and longer while no task waits, as in
-//! `hosts/kernel/bpf/slice.h`. Left out: time spent in the scheduler itself, but for locks; turns for overdue tasks; a waking task that waits on
-//! its waker's CPU; the rule that a client woken by another of its currency gets no credit; shorter slices of a user with many
-//! tasks; reservations.
+//! `hosts/kernel/bpf/slice.h`. Left out: time spent in the scheduler itself, but for locks; turns for overdue tasks; a waking
+//! task that waits on its waker's CPU; the rule that a client woken by another of its currency gets no credit; shorter slices of
+//! a user with many tasks; reservations.
 
 mod several;
 

@@ -6,7 +6,7 @@ mod picture;
 mod real;
 mod simulated;
 
-use crate::experiment::{Bench, Experiment};
+use crate::experiment::{Bench, Experiment, Method};
 use crate::result::Row;
 use anyhow::Result;
 use real::Real;
@@ -17,14 +17,14 @@ pub const MULTI_QUEUE: Experiment = Experiment {
     name: "multi-queue",
     about: "A compile on a simulated machine, a hundred times: Plan 9 with one queue, MQS and ours",
     source: "docs/multi-queue.md",
-    run: simulate,
+    method: Method::Own(simulate),
 };
 
 pub const MULTI_QUEUE_REAL: Experiment = Experiment {
     name: "multi-queue-real",
     about: "A part of the same compile on a real kernel with 4 CPUs, 20 times: ours beside EEVDF",
     source: "docs/multi-queue.md",
-    run: carry_out,
+    method: Method::Own(carry_out),
 };
 
 /// Compiles of each scheduler in each place of the simulated machine.
