@@ -25,6 +25,8 @@ pub enum Method {
     },
     /// It measures a real kernel or real programs by itself.
     Own(fn(&Bench) -> Result<Vec<Row>>),
+    /// It calls `tombola simulate` by itself, and needs no other machine.
+    Simulation(fn(&Bench) -> Result<Vec<Row>>),
 }
 
 /// Where an experiment writes.
@@ -33,11 +35,12 @@ pub struct Bench {
 }
 
 impl Experiment {
-    /// Why it needs a real kernel; `None`: it can be simulated as well.
+    /// Why it has only one machine to run on; `None`: it can run on a real kernel, and be simulated as well.
     #[must_use]
     pub fn obstacle(&self) -> Option<&'static str> {
         match self.method {
-            Method::Own(_) => Some("it has a way of its own to measure, without --simulate"),
+            Method::Own(_) => Some("it measures real programs, or what a real kernel does"),
+            Method::Simulation(_) => Some("it always runs on the simulated machine"),
             Method::Plans { plans, .. } => {
                 let all = plans().concat();
                 let ours = all.iter().filter(|plan| plan.scheduler.policy().is_some());
@@ -52,7 +55,7 @@ impl Experiment {
         let bench = Bench { out };
         eprintln!("{}: {} ({})", self.name, self.about, self.source);
         let rows = match self.method {
-            Method::Own(run) => run(&bench)?,
+            Method::Own(run) | Method::Simulation(run) => run(&bench)?,
             Method::Plans { plans, report } => {
                 let played = play::play(on, plans())?;
                 bench.write("series.csv", &series(&played))?;

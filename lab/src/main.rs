@@ -73,8 +73,8 @@ fn run(matches: &ArgMatches) -> Result<u8> {
             let simulated = own.get_flag("simulate");
             if simulated && let Some(obstacle) = experiment.obstacle() {
                 eprintln!(
-                    "tombola-lab: {name} cannot be simulated\n  cause: {obstacle}\n  \
-                     next:  run it on a real kernel, without --simulate; --list shows what can be simulated"
+                    "tombola-lab: {name} does not take --simulate\n  cause: {obstacle}\n  \
+                     next:  run it without; --list shows which experiments take it"
                 );
                 return Ok(USAGE_ERROR);
             }

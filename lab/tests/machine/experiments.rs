@@ -166,7 +166,7 @@ fn simulated_experiments_meet_their_bars() {
 }
 
 #[test]
-fn experiments_that_need_a_real_kernel_say_so() {
+fn experiments_with_one_machine_do_not_take_simulate() {
     let lab = |words: &[&str]| {
         let output = Command::new(env!("CARGO_BIN_EXE_tombola-lab"))
             .args(words)
@@ -194,9 +194,11 @@ fn experiments_that_need_a_real_kernel_say_so() {
         let folder = out.to_str().expect("UTF-8");
         let (status, _, errors) = lab(&[experiment.name, "--simulate", "--out", folder]);
         assert_eq!(status, Some(2), "{errors}");
-        for words in ["cannot be simulated\n  cause: ", "\n  next:  "] {
+        for words in ["does not take --simulate\n  cause: ", "\n  next:  "] {
             assert!(errors.contains(words), "{errors}");
         }
+        let is_simulated = errors.contains("cause: it always runs on the simulated machine");
+        assert_eq!(is_simulated, experiment.name == "multi-queue", "{errors}");
         assert!(!out.exists(), "nothing was begun");
     }
 }

@@ -17,7 +17,7 @@ pub const MULTI_QUEUE: Experiment = Experiment {
     name: "multi-queue",
     about: "A compile on a simulated machine, a hundred times: Plan 9 with one queue, MQS and ours",
     source: "docs/multi-queue.md",
-    method: Method::Own(simulate),
+    method: Method::Simulation(simulate),
 };
 
 pub const MULTI_QUEUE_REAL: Experiment = Experiment {
