@@ -4,7 +4,7 @@ use super::processes::Compile;
 use super::source;
 use super::trace::trace;
 use anyhow::{Context, Result};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
 #[derive(clap::Args)]
@@ -31,7 +31,7 @@ impl TraceArgs {
         std::fs::remove_dir_all(&work)
             .with_context(|| format!("cannot remove {}", work.display()))?;
         let compile = Compile::of(&repeats?)?;
-        std::fs::write(&self.out, compile.to_csv(&place()?))
+        std::fs::write(&self.out, compile.to_csv(&place(&elfutils)?))
             .with_context(|| format!("cannot write {}", self.out.display()))?;
         for repeat in 0..compile.repeats() {
             println!("CPU time {:.3} s", compile.cpu_s(repeat));
@@ -45,8 +45,8 @@ impl TraceArgs {
     }
 }
 
-/// The compiler and the machine.
-fn place() -> Result<String> {
+/// The sources, the compiler and the machine.
+fn place(elfutils: &Path) -> Result<String> {
     let version = Command::new("gcc").arg("--version").output()?.stdout;
     let version = String::from_utf8_lossy(&version)
         .lines()
@@ -60,7 +60,9 @@ fn place() -> Result<String> {
     let model = model
         .unwrap_or_default()
         .trim_start_matches(['\t', ' ', ':']);
+    let package = elfutils.parent().and_then(Path::file_name);
+    let package = package.unwrap_or_default().to_string_lossy();
     Ok(format!(
-        "elfutils' libelf as in libbpf-sys 1.7.0, compiled by `tombola-lab trace-compile` with {version} on {model}"
+        "elfutils' libelf as in {package}, compiled by `tombola-lab trace-compile` with {version} on {model}"
     ))
 }
