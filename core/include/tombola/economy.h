@@ -95,7 +95,12 @@ enum { TB_NONE = 0, TB_BASE = 1, TB_BEST_EFFORT = 2, TB_FROZEN = 3 };
 /* A queue's roots. */
 TB_INLINE u32 tb_base(const struct tb_queue *q)
 {
+#ifdef TB_ONE_QUEUE
+	(void)q;
+	return TB_BASE;
+#else
 	return q->base;
+#endif
 }
 
 TB_INLINE u32 tb_frozen_root(const struct tb_queue *q)
@@ -974,11 +979,23 @@ TB_FN u32 tb_set_tickets(struct tb_queue *q, const struct tb_rules *r, u32 i, u3
 	return 0;
 }
 
-/* An unused slot becomes an idle client of `parent`, or of none yet, at vnow. */
-TB_FN u32 tb_init(struct tb_queue *q, u32 i, u32 kind, u32 parent, u32 tickets)
+/* A new, idle client of `parent`, at vnow; TB_NONE if all are in use. */
+TB_FN u32 tb_new(struct tb_queue *q, u32 kind, u32 parent, u32 tickets)
 {
-	struct tb_client *c = tb_at(q, i), *p = tb_at(q, parent);
+	struct tb_pool *pool = tb_pool(q);
+	u32 i = pool->free;
+	struct tb_client *c, *p = tb_at(q, parent);
 
+	if (i) {
+		pool->free = tb_at(q, i)->up;
+	} else {
+		i = pool->fresh;
+		if (!i || i >= TB_CLIENTS)
+			return TB_NONE;
+		pool->fresh = i + 1;
+	}
+	pool->used++;
+	c = tb_at(q, i);
 	c->pass = p->vnow;
 	c->key = p->vnow;
 	c->mask = 0;
@@ -1001,24 +1018,6 @@ TB_FN u32 tb_init(struct tb_queue *q, u32 i, u32 kind, u32 parent, u32 tickets)
 	if (parent)
 		p->clients++;
 	return i;
-}
-
-/* A new client; TB_NONE if all are in use. */
-TB_FN u32 tb_new(struct tb_queue *q, u32 kind, u32 parent, u32 tickets)
-{
-	struct tb_pool *pool = tb_pool(q);
-	u32 i = pool->free;
-
-	if (i) {
-		pool->free = tb_at(q, i)->up;
-	} else {
-		i = pool->fresh;
-		if (!i || i >= TB_CLIENTS)
-			return TB_NONE;
-		pool->fresh = i + 1;
-	}
-	pool->used++;
-	return tb_init(q, i, kind, parent, tickets);
 }
 
 /* Free a client that is idle and has no children. */

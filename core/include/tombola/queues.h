@@ -32,9 +32,9 @@
  * nearly all of the tickets hardly waits. When it is the only one that does, it stays, unless the clocks are far apart
  * (tb_may_move).
  *
- * Waking up and idling (tb_waking_place, tb_pulls_from). A waking client takes an idle CPU, of its own queue if there is one.
- * Without one, a client stays where it is, and a new one goes to the queue with the least load nearby. A CPU that would idle
- * takes a client that waits elsewhere.
+ * Waking up and idling (tb_waking_place, tb_pulls_from). A waking client takes an idle CPU, of its own queue if there is one. Without
+ * one, a client stays where it is, and a new one goes to the queue with the least load nearby. A CPU that would idle takes a
+ * client that waits elsewhere.
  *
  * MQS (tb_mqs_push). The historic rule, to compare with: a queue gives a client to a neighbour with a quarter less load, whatever
  * their clocks.
@@ -287,15 +287,13 @@ TB_FN u32 tb_take(struct tb_queue *q, const struct tb_rules *r, u32 leaf)
 	return 0;
 }
 
-/* An inactive client becomes one of `parent`, which may be on another queue, or none. Its pass stays. */
+/* An inactive client becomes one of `parent`, which may be on another queue. Its pass stays. */
 TB_FN u32 tb_put(struct tb_queue *q, u32 i, u32 parent)
 {
 	struct tb_client *c = tb_at(q, i);
 
-	if (c->parent)
-		tb_at(q, c->parent)->clients--;
-	if (parent)
-		tb_at(q, parent)->clients++;
+	tb_at(q, c->parent)->clients--;
+	tb_at(q, parent)->clients++;
 	c->parent = parent;
 	return 0;
 }

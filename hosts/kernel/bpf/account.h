@@ -9,15 +9,14 @@
 #include "steps.h"
 
 /*
- * What a leaf that gets a CPU is charged in advance, in a step after the draw: nothing on a queue of one CPU, since no other CPU
- * picks at the same time. The slice of a lone thread is longer than a quantum, but will be cut when another thread waits.
+ * What a leaf that gets a CPU is charged in advance, in a step after the draw: nothing on one CPU, since no other CPU picks at
+ * the same time. The slice of a lone thread is longer than a quantum, but will be cut when another thread waits.
  */
-static __always_inline u64 precharge_ns(u64 slice_ns, s32 cpu)
+static __always_inline u64 precharge_ns(u64 slice_ns)
 {
 	u64 quantum_ns = tombola_config.rules.quantum_ns;
-	u32 cpus = several() ? queue_cpus[place_of_cpu(cpu) & (NR_QUEUES - 1)].cpus : tombola_config.nr_cpus;
 
-	if (cpus == 1)
+	if (tombola_config.nr_cpus == 1)
 		return 0;
 	return slice_ns < quantum_ns ? slice_ns : quantum_ns;
 }

@@ -9,7 +9,7 @@
 /* A thread may have been frozen while it waited. */
 __noinline int step_urge(u32 leaf)
 {
-	struct run_queue *rq = queue_of(leaf);
+	struct run_queue *rq = the_queue();
 
 	if (!rq)
 		return 0;
@@ -23,17 +23,17 @@ __noinline int step_urge(u32 leaf)
 /* Of the slots from i up, find the waiting frozen threads that may hold a kernel lock (wait_urgently). */
 __noinline int urge_frozen(u32 i)
 {
-	struct run_queue *rq = first_queue();
+	struct run_queue *rq = the_queue();
 
 	if (!rq)
 		return 0;
 	tb_loop(TB_CLIENTS) {
 		struct tb_client *c = tb_at(&rq->economy, i);
 
-		if (i >= tb_global_pool.fresh)
+		if (i >= rq->economy.pool.fresh)
 			break;
 		if (c->kind == TB_KIND_THREAD && c->state & TB_QUEUED && !needs_no_turn(i) && !state_of(i)->urgent &&
-		    state_of(state_of(i)->user)->nr_urgent < NR_URGENT_OF_USER && is_frozen(i))
+		    state_of(state_of(i)->user)->nr_urgent < NR_URGENT_OF_USER && tb_frozen(&rq->economy, i))
 			step_urge(i);
 		i++;
 	}
@@ -51,13 +51,15 @@ struct frozen_timer {
  */
 static int frozen_timer_fired(void *map, u32 *key, struct frozen_timer *value)
 {
+	struct run_queue *rq = the_queue();
+
 	bpf_timer_start(&value->timer, tombola_config.patience_ns / 5, 0);
 	if (purge_pending) {
 		purge_pending = 0;
 		purge_users(FIRST_SLOT);
 	}
 	release_kthreads();
-	if (frozen_are_active())
+	if (rq && tb_at(&rq->economy, TB_FROZEN)->active)
 		kick_idle();
 	return 0;
 }

@@ -10,14 +10,13 @@
  * repeated.
  */
 #pragma once
-#include "cpus.h"
-#include "groups.h"
+#include "state.h"
 #include "turns.h"
 
 /* Is a client away from its home, in the frozen root or in a reservation? */
 static __always_inline bool is_away(struct tb_queue *q, u32 client)
 {
-	u8 kind = tb_at(q, parent_of(q, client))->kind;
+	u8 kind = tb_at(q, tb_at(q, client)->parent)->kind;
 
 	return kind == TB_KIND_RESERVATION || kind == TB_KIND_FROZEN;
 }
@@ -25,7 +24,7 @@ static __always_inline bool is_away(struct tb_queue *q, u32 client)
 /* Of a process, currency or user, its home: the currency that it is in while it is not frozen and has no reservation. */
 static __noinline u32 home_of(struct tb_queue *q, u32 client)
 {
-	u32 home = parent_of(q, client);
+	u32 home = tb_at(q, client)->parent;
 	u8 kind;
 
 	if (tb_at(q, client)->kind == TB_KIND_USER)
@@ -45,7 +44,7 @@ static __noinline u32 pays_for(struct tb_queue *q, u32 leaf)
 	u32 payer = TB_NONE;
 
 	tb_loop(2 * TB_DEPTH) {
-		u32 parent = parent_of(q, leaf);
+		u32 parent = tb_at(q, leaf)->parent;
 
 		if (!parent || tb_at(q, leaf)->kind == TB_KIND_USER)
 			break;
@@ -53,7 +52,7 @@ static __noinline u32 pays_for(struct tb_queue *q, u32 leaf)
 			parent = payer = home_of(q, leaf);
 		leaf = parent;
 	}
-	return parent_of(q, leaf) == TB_FROZEN ? TB_NONE : payer;
+	return tb_at(q, leaf)->parent == TB_FROZEN ? TB_NONE : payer;
 }
 
 /*
@@ -73,8 +72,8 @@ static __always_inline void charge(struct tb_queue *q, u32 leaf, u64 next_ns, u3
 	bill->precharge_ns = state->precharge_ns;
 	bill->next_ns = next_ns;
 	bill->seed = seed;
-	if (bill->used_ns && tb_at(q, tb_frozen_root(q))->clients)
-		q->charge_also = part_on(pays_for(q, leaf), place_of_leaf(leaf));
+	if (bill->used_ns && tb_at(q, TB_FROZEN)->clients)
+		q->charge_also = pays_for(q, leaf);
 	t->unpaid_ns = 0;
 	state->uncounted_ns -= counted_ns;
 	state->precharge_ns = next_ns;
@@ -95,7 +94,7 @@ static __always_inline u32 new_seed(u32 leaf)
 
 __noinline int step_settle(u32 leaf, u64 next_ns)
 {
-	struct run_queue *rq = queue_of(leaf);
+	struct run_queue *rq = the_queue();
 	u32 seed = new_seed(leaf);
 
 	if (!rq)
@@ -119,7 +118,7 @@ static __always_inline void settle_bill(u32 leaf, u64 next_ns)
  */
 __noinline u64 step_draw(u32 cpu, u32 held, u64 now, u64 mask)
 {
-	struct run_queue *rq = queue_of_cpu((s32)cpu);
+	struct run_queue *rq = the_queue();
 	struct cpu *c = cpu_of((s32)cpu);
 	u64 drawn;
 	u32 best, seed = new_seed(held);
@@ -214,7 +213,7 @@ static __always_inline u32 is_best(struct tb_queue *q, u32 leaf, u64 mask, u64 n
 {
 	u32 best;
 
-	if (tb_at(q, tb_frozen_root(q))->active || tb_overdue(q, now, tombola_config.patience_ns, mask))
+	if (tb_at(q, TB_FROZEN)->active || tb_overdue(q, now, tombola_config.patience_ns, mask))
 		return 0;
 	best = q->waiting ? tb_pick(q, RULES, mask) : TB_NONE;
 	return !best || tb_keeps(q, RULES, leaf, best);
@@ -255,8 +254,7 @@ static __always_inline void root_keeps_up(struct tb_queue *q, u32 leaf)
 	u64 others = tb_active_tickets(p), tickets;
 	u32 root = root_client;
 
-	/* With several queues, the balance timer does it. */
-	if (several() || task_at(leaf)->uid || !root)
+	if (task_at(leaf)->uid || !root)
 		return;
 	c = tb_at(q, root);
 	if (c->parent != TB_BEST_EFFORT)
@@ -278,7 +276,7 @@ static __always_inline void root_keeps_up(struct tb_queue *q, u32 leaf)
  */
 __noinline u32 step_wait(u32 leaf, u64 mask, u64 now, s32 cpu)
 {
-	struct run_queue *rq = queue_of(leaf);
+	struct run_queue *rq = the_queue();
 	u32 verdict, runner = cpu_of(cpu)->leaf;
 	u64 both;
 
@@ -308,7 +306,7 @@ __noinline u32 step_wait(u32 leaf, u64 mask, u64 now, s32 cpu)
 /* Does a thread that has just got a CPU of `mask` keep it, although others have begun to wait? */
 __noinline u32 step_stays(u32 leaf, u64 mask, u64 now)
 {
-	struct run_queue *rq = queue_of(leaf);
+	struct run_queue *rq = the_queue();
 	u32 stays;
 
 	if (!rq)
@@ -322,7 +320,7 @@ __noinline u32 step_stays(u32 leaf, u64 mask, u64 now)
 /* A thread runs without having been drawn. */
 __noinline int step_join(u32 leaf, u64 mask)
 {
-	struct run_queue *rq = queue_of(leaf);
+	struct run_queue *rq = the_queue();
 
 	if (!rq)
 		return 0;
@@ -334,61 +332,34 @@ __noinline int step_join(u32 leaf, u64 mask)
 	return 0;
 }
 
-/*
- * A thread is no longer runnable: it is settled, and becomes inactive. 1: its leaf is just being moved to another queue, or was
- * since it was looked up; try again.
- */
+/* A thread is no longer runnable: it is settled, and becomes inactive. */
 __noinline int step_leave(u32 leaf)
 {
-	struct task *t = task_at(leaf);
-	u32 place = place_of_leaf(leaf), seed = new_seed(leaf);
-	struct run_queue *rq = queue_at(place);
-	int moved;
+	struct run_queue *rq = the_queue();
+	u32 seed = new_seed(leaf);
 
 	if (!rq)
 		return 0;
 	bpf_spin_lock(&rq->lock);
-	moved = several() && (t->queue != place || !stop_move(&rq->economy, leaf));
-	if (!moved) {
-		if (owes(leaf, 0))
-			charge(&rq->economy, leaf, 0, seed);
-		tb_withdraw(&rq->economy, leaf);
-		tb_leave(&rq->economy, RULES, leaf);
-	}
+	if (owes(leaf, 0))
+		charge(&rq->economy, leaf, 0, seed);
+	tb_withdraw(&rq->economy, leaf);
+	tb_leave(&rq->economy, RULES, leaf);
 	bpf_spin_unlock(&rq->lock);
-	return moved;
+	return 0;
 }
 
-static __always_inline void leave(u32 leaf)
+/* What an exiting client consumed beyond forked_ns is charged to `heir`, in the same currency (tb_charge_heir). */
+__noinline int step_charge_heir(u32 client, u32 heir, u64 forked_ns)
 {
-	u64 begun_ns;
-
-	if (!several()) {
-		step_leave(leaf);
-		return;
-	}
-	begun_ns = now_ns();
-	while (can_loop)
-		if (!step_leave(leaf) || !may_wait(begun_ns))
-			break;
-	step_depart(leaf);
-}
-
-/*
- * What an exiting client consumed beyond forked_ns is charged to `heir`, in the same currency (tb_charge_heir). With several
- * queues: what it consumed on the one with number `place`, and to an heir on the same.
- */
-__noinline int step_charge_heir(u32 client, u32 heir, u64 forked_ns, u32 place)
-{
-	struct run_queue *rq = queue_at(place);
-	u32 part = part_on(client, place);
+	struct run_queue *rq = the_queue();
 
 	if (!rq)
 		return 0;
 	bpf_spin_lock(&rq->lock);
-	tb_charge_heir(&rq->economy, RULES, part, heir, forked_ns);
+	tb_charge_heir(&rq->economy, RULES, client, heir, forked_ns);
 	/* An exiting thread may sleep before its last stop: what it uses from here on is counted from 0. */
-	tb_at(&rq->economy, part)->young_ns = 0;
+	tb_at(&rq->economy, client)->young_ns = 0;
 	state_of(client)->forked_ns = 0;
 	bpf_spin_unlock(&rq->lock);
 	return 0;
