@@ -32,9 +32,9 @@
  * nearly all of the tickets hardly waits. When it is the only one that does, it stays, unless the clocks are far apart
  * (tb_may_move).
  *
- * Waking up and idling (tb_waking_place, tb_pulls_from). A waking client takes an idle CPU, of its own queue if there is one. Without
- * one, a client stays where it is, and a new one goes to the queue with the least load nearby. A CPU that would idle takes a
- * client that waits elsewhere.
+ * Waking up and idling (tb_waking_place, tb_pulls_from). A waking client takes an idle CPU, of its own queue if there is one.
+ * Without one, a client stays where it is, and a new one goes to the queue with the least load nearby. A CPU that would idle
+ * takes a client that waits elsewhere.
  *
  * MQS (tb_mqs_push). The historic rule, to compare with: a queue gives a client to a neighbour with a quarter less load, whatever
  * their clocks.
