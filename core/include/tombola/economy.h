@@ -95,7 +95,12 @@ enum { TB_NONE = 0, TB_BASE = 1, TB_BEST_EFFORT = 2, TB_FROZEN = 3 };
 /* A queue's roots. */
 TB_INLINE u32 tb_base(const struct tb_queue *q)
 {
+#ifdef TB_ONE_QUEUE
+	(void)q;
+	return TB_BASE;
+#else
 	return q->base;
+#endif
 }
 
 TB_INLINE u32 tb_frozen_root(const struct tb_queue *q)

@@ -127,20 +127,17 @@ struct tb_queue {
 	u64 clamped; /* charges cut by TB_AHEAD_MAX_NS */
 	u32 charge_also; /* a charge goes on here after its root: the new parent of a moving client, or a frozen leaf's home */
 	struct tb_bill bill; /* the current charge; in memory, as the verifier would tell apart each value of a local variable */
-#ifndef TB_GLOBAL_POOL
+#ifdef TB_ONE_QUEUE
+	struct tb_pool pool;
+#else
 	struct tb_pool *pool;
 #endif
 };
 
-#ifdef TB_GLOBAL_POOL
-struct tb_pool tb_global_pool;
-#endif
-
 TB_INLINE struct tb_pool *tb_pool(struct tb_queue *q)
 {
-#ifdef TB_GLOBAL_POOL
-	(void)q;
-	return &tb_global_pool;
+#ifdef TB_ONE_QUEUE
+	return &q->pool;
 #else
 	return q->pool;
 #endif

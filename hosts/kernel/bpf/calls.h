@@ -13,7 +13,7 @@ static __always_inline s64 call_info(struct tombola_call *call, struct run_queue
 	call->out[TOMBOLA_INFO_POLICY] = tombola_config.rules.lottery ? TOMBOLA_LOTTERY : TOMBOLA_STRIDE;
 	call->out[TOMBOLA_INFO_QUANTUM_NS] = tombola_config.rules.quantum_ns;
 	call->out[TOMBOLA_INFO_CPUS] = tombola_config.nr_cpus;
-	call->out[TOMBOLA_INFO_CLIENTS] = tb_global_pool.used;
+	call->out[TOMBOLA_INFO_CLIENTS] = rq->economy.pool.used;
 	call->out[TOMBOLA_INFO_WAITING] = rq->economy.waiting;
 	call->out[TOMBOLA_INFO_PROCESSES] = nr_processes;
 	call->out[TOMBOLA_INFO_NOW_NS] = bpf_ktime_get_ns();

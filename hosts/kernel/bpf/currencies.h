@@ -83,7 +83,7 @@ __noinline u32 look_for_height(u32 i, u32 outer)
 	if (!rq)
 		return height;
 	tb_loop(TB_CLIENTS) {
-		if (i >= tb_global_pool.fresh)
+		if (i >= rq->economy.pool.fresh)
 			break;
 		levels = look_how_deep(i, outer);
 		if (levels > height)
@@ -105,7 +105,7 @@ __noinline int reparent_children(u32 i, u64 from, u64 by)
 	if (!rq)
 		return 0;
 	tb_loop(TB_CLIENTS) {
-		if (i >= tb_global_pool.fresh)
+		if (i >= rq->economy.pool.fresh)
 			break;
 		if (tb_at(&rq->economy, i)->parent == (u32)from || (state_of(i)->home == from && is_away(&rq->economy, i))) {
 			/* The present number: out of a currency, nothing can be nested deeper than it was. */

@@ -43,7 +43,7 @@ void BPF_STRUCT_OPS(tombola_dump, struct scx_dump_ctx *dump)
 		return;
 	q = &rq->economy;
 	oldest = q->oldest;
-	dump_line("Tombola's queue: clients %u of %u, waiting %u, behind %u, frozen and runnable %u", tb_global_pool.used,
+	dump_line("Tombola's queue: clients %u of %u, waiting %u, behind %u, frozen and runnable %u", q->pool.used,
 		  TB_CLIENTS, q->waiting, q->behind, tb_at(q, TB_FROZEN)->active);
 	if (oldest)
 		dump_line("  the oldest waiting: client %u, thread %u, for %llu us", oldest, state_of(oldest)->id,

@@ -30,7 +30,7 @@ __noinline int urge_frozen(u32 i)
 	tb_loop(TB_CLIENTS) {
 		struct tb_client *c = tb_at(&rq->economy, i);
 
-		if (i >= tb_global_pool.fresh)
+		if (i >= rq->economy.pool.fresh)
 			break;
 		if (c->kind == TB_KIND_THREAD && c->state & TB_QUEUED && !needs_no_turn(i) && !state_of(i)->urgent &&
 		    state_of(state_of(i)->user)->nr_urgent < NR_URGENT_OF_USER && tb_frozen(&rq->economy, i))

@@ -10,7 +10,7 @@
 /* For the core: can_loop (below) bounds its loops, not n; its larger functions are not inlined but verified at each call. */
 #define TB_FN static __attribute__((noinline, unused))
 #define tb_loop(n) while (can_loop)
-#define TB_GLOBAL_POOL
+#define TB_ONE_QUEUE
 #include <tombola/types.h>
 
 typedef u8 __u8;

@@ -39,7 +39,7 @@ static __always_inline void client_state_init(u32 client, u32 id, u32 tgid, u32 
  */
 static __always_inline bool may_own(struct tb_queue *q, u32 user)
 {
-	return user == root_client || state_of(user)->owned < TB_CLIENTS - tb_global_pool.used;
+	return user == root_client || state_of(user)->owned < TB_CLIENTS - q->pool.used;
 }
 
 /* A new client, which belongs to `user`; TB_NONE: no slot is left. */

@@ -63,8 +63,8 @@ int tombola_tree(struct tombola_tree *tree)
 	if (!rq || !running)
 		return -ENODEV;
 	end = (tree->from | (TREE_LOOKS - 1)) + 1;
-	if (end > tb_global_pool.fresh)
-		end = tb_global_pool.fresh;
+	if (end > rq->economy.pool.fresh)
+		end = rq->economy.pool.fresh;
 	i = used_from(&rq->economy, tree->from, end);
 #pragma clang loop unroll(full)
 	for (u32 k = 0; k < TOMBOLA_TREE_NODES; k++) {
@@ -76,7 +76,7 @@ int tombola_tree(struct tombola_tree *tree)
 		}
 	}
 	tree->count = n;
-	if (!i && end < tb_global_pool.fresh)
+	if (!i && end < rq->economy.pool.fresh)
 		i = end;
 	tree->from = i;
 	return 0;

@@ -127,7 +127,7 @@ __noinline int purge_users(u32 i)
 	if (!rq)
 		return 0;
 	tb_loop(TB_CLIENTS) {
-		if (i >= tb_global_pool.fresh)
+		if (i >= rq->economy.pool.fresh)
 			break;
 		if (tb_at(&rq->economy, i)->kind == TB_KIND_USER && !state_of(i)->owned && step_close_user(i)) {
 			u32 uid = state_of(i)->id;
