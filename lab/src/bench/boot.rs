@@ -103,7 +103,9 @@ impl Boot {
             .with_context(|| what.clone())?;
         eprintln!("{what}: {:.0} s", outcome.host_seconds);
         let mut printed = self.take(outcome).with_context(|| what)?;
-        add_seconds(&mut printed, &ends.into_inner());
+        if self.mode == Mode::Parallel {
+            add_seconds(&mut printed, &ends.into_inner());
+        }
         Ok(printed)
     }
 
@@ -172,8 +174,8 @@ started() {
     }
 }
 
-/// Adds to what each command but the first printed how long it took by the host's clock. The guest's clock can be wrong by a
-/// factor if the host was busy when the guest calibrated it.
+/// In real time: adds to what each command but the first printed how long it took by the host's clock. The guest's clock can be
+/// wrong by a factor if the host was busy when the guest calibrated it.
 fn add_seconds(printed: &mut [Printed], ends: &[Instant]) {
     for (text, times) in printed.iter_mut().skip(1).zip(ends.windows(2)) {
         if let Some(text) = text {
