@@ -12,6 +12,7 @@ mod explain;
 pub mod plan;
 pub mod play;
 pub mod result;
+mod simulate;
 pub mod statistics;
 pub mod vm;
 mod workspace;

@@ -6,14 +6,11 @@
 //! gcc awaits each of its children.
 
 use super::processes::Compile;
-use crate::bench::boot::own_programs;
-use anyhow::{Context, Result, bail};
+use crate::simulate::simulate;
+use anyhow::{Context, Result};
 use serde_json::Value;
 use std::fmt::Write as _;
-use std::io::Write as _;
 use std::ops::Range;
-use std::path::PathBuf;
-use std::process::{Command, Stdio};
 use std::thread;
 
 /// A machine and what disturbs it.
@@ -43,14 +40,12 @@ const COMPILE: &str = "compile";
 
 pub struct Simulator {
     compile: Compile,
-    tombola: PathBuf,
 }
 
 impl Simulator {
     pub fn new() -> Result<Self> {
         Ok(Self {
             compile: Compile::recorded()?,
-            tombola: own_programs()?.join("tombola"),
         })
     }
 
@@ -73,25 +68,7 @@ impl Simulator {
     /// How long the compile takes, s. The same run has the same processes in all settings.
     pub fn seconds(&self, setting: &Setting, run: u64) -> Result<f64> {
         let plan = plan(&self.compile, setting, run);
-        let mut command = Command::new(&self.tombola);
-        command
-            .args(["simulate", "--json", "/dev/stdin"])
-            .args(setting.options)
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
-            .stderr(Stdio::piped());
-        let mut child = command
-            .spawn()
-            .with_context(|| format!("cannot run {command:?}; make build"))?;
-        let mut stdin = child.stdin.take().context("there is a pipe")?;
-        stdin.write_all(plan.as_bytes())?;
-        drop(stdin);
-        let output = child.wait_with_output()?;
-        if !output.status.success() {
-            let errors = String::from_utf8_lossy(&output.stderr);
-            bail!("{command:?} failed: {errors}");
-        }
-        let report: Value = serde_json::from_slice(&output.stdout)?;
+        let report: Value = simulate(&plan, setting.options)?;
         let ended = report["tasks"][0]["ended_ns"].as_f64();
         let ended =
             ended.with_context(|| format!("{setting:?}, run {run}: the compile did not end"))?;

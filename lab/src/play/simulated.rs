@@ -1,13 +1,10 @@
 //! Plays plans with `tombola simulate`, which samples them each tenth of a second.
 
-use crate::bench::boot::own_programs;
-use crate::explain::explain;
 use crate::plan::{Change, Client, Course, Plan, Sample, Scheduler, Step, When, Work};
+use crate::simulate;
 use anyhow::{Context, Result, bail};
 use serde::Deserialize;
 use std::fmt::Write as _;
-use std::io::Write as _;
-use std::process::{Command, Stdio};
 
 /// CPU time of a unit of work; in the guest it is about as much.
 const UNIT_NS: u64 = 10_000_000;
@@ -98,7 +95,9 @@ struct Received {
 }
 
 fn simulate(plan: &Plan, changes: &[(u64, &Change)], seed: u64) -> Result<Vec<Sample>> {
-    let report = run(&text(plan, changes), plan.scheduler, seed)?;
+    let (scheduler, seed) = (name(plan.scheduler), seed.to_string());
+    let options = ["--samples", "--scheduler", scheduler, "--seed", &seed];
+    let report: Report = simulate::simulate(&text(plan, changes), &options)?;
     let sample = |received: Received| Sample {
         at_ns: received.at_ns,
         units: (plan.clients.iter().zip(&received.received_ns))
@@ -123,35 +122,6 @@ fn units(work: &Work, used_ns: u64) -> u64 {
         }
         _ => used_ns / UNIT_NS,
     }
-}
-
-fn run(text: &str, scheduler: Scheduler, seed: u64) -> Result<Report> {
-    let program = own_programs()?.join("tombola");
-    let mut simulation = Command::new(&program)
-        .args(["simulate", "/dev/stdin", "--json", "--samples"])
-        .args(["--scheduler", name(scheduler), "--seed", &seed.to_string()])
-        .stdin(Stdio::piped())
-        .stdout(Stdio::piped())
-        .spawn()
-        .map_err(|error| {
-            explain(
-                &format!("{} cannot be run: {error}", program.display()),
-                "it has not been built",
-                "make build",
-            )
-        })?;
-    let mut stdin = simulation.stdin.take().context("a pipe was asked for")?;
-    stdin.write_all(text.as_bytes())?;
-    drop(stdin);
-    let output = simulation.wait_with_output()?;
-    if !output.status.success() {
-        return Err(explain(
-            &format!("tombola simulate: {}", output.status),
-            "tombola and the lab do not fit together",
-            &format!("make build; its plan was:\n{text}"),
-        ));
-    }
-    serde_json::from_slice(&output.stdout).context("tombola simulate printed no report")
 }
 
 /// As `tombola simulate` calls it.
