@@ -19,6 +19,8 @@ pub struct Boot {
     pub cpus: u32,
     pub memory_mib: u32,
     pub mode: Mode,
+    /// Adds to what each command but the first prints how long it took by the host's clock (`figures::host_s`).
+    pub timed: bool,
     /// Adds what the commands need to the guest.
     pub tools: fn(&mut Image) -> Result<()>,
     /// Lines of shell, run under the kernel's own scheduler before the one to measure starts.
@@ -103,7 +105,7 @@ impl Boot {
             .with_context(|| what.clone())?;
         eprintln!("{what}: {:.0} s", outcome.host_seconds);
         let mut printed = self.take(outcome).with_context(|| what)?;
-        if self.mode == Mode::Parallel {
+        if self.timed {
             add_seconds(&mut printed, &ends.into_inner());
         }
         Ok(printed)
@@ -174,8 +176,7 @@ started() {
     }
 }
 
-/// In real time: adds to what each command but the first printed how long it took by the host's clock. The guest's clock can be
-/// wrong by a factor if the host was busy when the guest calibrated it.
+/// In real time, the guest's clock can be wrong by a factor if the host was busy when the guest calibrated it.
 fn add_seconds(printed: &mut [Printed], ends: &[Instant]) {
     for (text, times) in printed.iter_mut().skip(1).zip(ends.windows(2)) {
         if let Some(text) = text {
@@ -233,6 +234,7 @@ mod tests {
             cpus: 4,
             memory_mib: 1024,
             mode: Mode::measured(),
+            timed: false,
             tools: probes,
             before: vec!["true".into()],
             commands: vec!["true".into(); 2],

@@ -136,6 +136,7 @@ impl Contestant {
             cpus: 1,
             memory_mib: MEMORY_MIB + most * PROCESS_KIB / 1024,
             mode: Mode::seeded(self.seed),
+            timed: false,
             tools: boot::probes,
             before: vec!["cost-probe --hogs 1 hogs".into()],
             commands,

@@ -307,6 +307,7 @@ impl Host {
             cpus,
             memory_mib: MEMORY_MIB,
             mode,
+            timed: false,
             tools,
             before: vec![format!("CPUS={cpus} {setup}; . {FUNCTIONS}")],
             commands: programs.iter().map(command).collect(),

@@ -2,7 +2,6 @@
 
 use super::boot::{self, Boot};
 use super::cases::Case;
-use super::figures::HOST_SECONDS;
 use super::scheduler::Scheduler;
 use super::windows::{Series, Shares};
 use crate::vm::{Kernel, Mode};
@@ -88,6 +87,7 @@ impl Point {
             kernel: self.kernel,
             cpus: self.cpus,
             mode: Mode::seeded(self.seed),
+            timed: false,
             tools: boot::probes,
             before: Vec::new(),
             commands: Vec::new(),
@@ -101,11 +101,7 @@ impl Point {
     }
 
     fn understand(&self, text: &str) -> Result<Measured> {
-        let samples: Result<Vec<Sample>, _> = text
-            .lines()
-            .filter(|line| !line.starts_with(HOST_SECONDS))
-            .map(serde_json::from_str)
-            .collect();
+        let samples: Result<Vec<Sample>, _> = text.lines().map(serde_json::from_str).collect();
         let samples = samples.with_context(|| format!("share-sampler printed {text}"))?;
         let (Some(first), Some(last)) = (samples.first(), samples.last()) else {
             anyhow::bail!("share-sampler printed nothing");

@@ -203,6 +203,7 @@ fn boot_of(scheduler: &'static Scheduler, cpus: usize, seeds: std::ops::Range<u6
         cpus: cpus as u32,
         memory_mib: 1024,
         mode: Mode::measured(),
+        timed: false,
         tools: boot::probes,
         before: Vec::new(),
         commands: seeds.map(command).collect(),

@@ -57,6 +57,7 @@ fn boot(scheduler: &'static Scheduler) -> Boot {
         cpus: CPUS,
         memory_mib: MEMORY_MIB,
         mode: Mode::Parallel,
+        timed: true,
         tools: source::add_to,
         before: vec![functions],
         commands: vec!["compile".to_owned(); 1 + COMPILES],
