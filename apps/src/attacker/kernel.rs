@@ -1,6 +1,6 @@
 //! Attempts to make the kernel work for one user: filters, wake-ups, locks.
 
-use crate::setup::{Never, announce, announced, helper, ready, sleep_for_ever};
+use crate::setup::{Never, announce, announced, burn, helper, ready, sleep_for_ever};
 use anyhow::{Context, Result};
 use nix::fcntl::{FcntlArg, fcntl};
 use nix::sched::{CpuSet, sched_setaffinity};
@@ -194,6 +194,71 @@ pub fn long_sections(args: &LongSections) -> Never {
     drop(begin);
     ready();
     sleep_for_ever()
+}
+
+#[derive(clap::Args)]
+pub struct LongLookups {
+    #[arg(long, default_value_t = 200)]
+    threads: usize,
+    /// Tickets of the process whose threads look up paths, beside 10,000 of a process that computes; 0 freezes it, and no other
+    /// process computes
+    #[arg(long, default_value_t = 1)]
+    tickets: u32,
+}
+
+/// As many symbolic links as the kernel follows in one path, each to a path that is as long as it may be.
+const LINKS: usize = 40;
+const LINK_BYTES: usize = 4000;
+
+fn long_path() -> Result<PathBuf> {
+    let directory = std::env::temp_dir().join(format!("links-of-{}", process::id()));
+    std::fs::create_dir(&directory)?;
+    let mut name = String::from("end");
+    File::create(directory.join(&name))?;
+    for i in 0..LINKS {
+        let steps = "./".repeat((LINK_BYTES - name.len()) / 2);
+        let link = format!("link{i}");
+        std::os::unix::fs::symlink(steps + &name, directory.join(&link))?;
+        name = link;
+    }
+    Ok(directory.join(name))
+}
+
+/// Threads look up a long path, each in one long RCU read section, inside of which they mostly lose the CPU. They begin with the
+/// tickets that every process has.
+pub fn long_lookups(args: &LongLookups) -> Never {
+    let client = Client::open()?;
+    let path = long_path()?;
+    let (reader, writer) = pipe()?;
+    let (until, begin) = pipe()?;
+    if helper()? {
+        drop(begin);
+        let (path, until): (&'static PathBuf, &'static _) =
+            (Box::leak(Box::new(path)), Box::leak(Box::new(until)));
+        for _ in 0..args.threads {
+            let thread = thread::Builder::new().stack_size(16 << 10);
+            thread.spawn(move || {
+                let mut until: &std::io::PipeReader = until;
+                let end = until.read(&mut [0]);
+                assert!(end.is_ok_and(|bytes| bytes == 0));
+                loop {
+                    let _ = path.exists();
+                }
+            })?;
+        }
+        announce(writer)?;
+        sleep_for_ever();
+    }
+    let threads = announced(reader)?;
+    drop(begin);
+    thread::sleep(Duration::from_secs(1));
+    client.set_tickets(threads, args.tickets)?;
+    client.set_tickets(process::id(), 10_000)?;
+    ready();
+    match args.tickets {
+        0 => sleep_for_ever(),
+        _ => burn(),
+    }
 }
 
 #[derive(clap::Args)]

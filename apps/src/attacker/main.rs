@@ -54,6 +54,8 @@ enum Attack {
     Seccomp,
     /// Many threads make system calls that cannot be preempted for long
     LongSections(kernel::LongSections),
+    /// Threads with few tickets, or frozen ones, look up long paths, each in one RCU read section
+    LongLookups(kernel::LongLookups),
     /// Two threads, bound to a CPU each, wake each other
     WakeElsewhere(kernel::WakeElsewhere),
     /// Start processes, one after the other, that take long to exit
@@ -89,6 +91,7 @@ fn main() -> Result<()> {
         Attack::Seccomp => kernel::seccomp(),
         Attack::WakeElsewhere(args) => kernel::wake_elsewhere(&args),
         Attack::LongSections(args) => kernel::long_sections(&args),
+        Attack::LongLookups(args) => kernel::long_lookups(&args),
         Attack::ExitSlowly(args) => kernel::exit_slowly(&args),
         Attack::HoldDirectory(args) => kernel::hold_directory(&args),
         Attack::Races(args) => races::races(&args),

@@ -9,16 +9,13 @@
 #include "steps.h"
 
 /*
- * What a leaf that gets a CPU is charged in advance, in a step after the draw: nothing on one CPU, since no other CPU picks at
- * the same time. The slice of a lone thread is longer than a quantum, but will be cut when another thread waits.
+ * Charge a leaf that gets a CPU in advance, in a step after the draw; not on one CPU, since no other CPU picks at the same time.
+ * The slice of a lone thread is longer than a quantum, but will be cut when another thread waits.
  */
-static __always_inline u64 precharge_ns(u64 slice_ns)
+static __always_inline void charge_in_advance(u32 leaf, u64 slice_ns)
 {
-	u64 quantum_ns = tombola_config.rules.quantum_ns;
-
-	if (tombola_config.nr_cpus == 1)
-		return 0;
-	return slice_ns < quantum_ns ? slice_ns : quantum_ns;
+	if (tombola_config.nr_cpus > 1)
+		settle_bill(leaf, tb_min(slice_ns, tombola_config.rules.quantum_ns));
 }
 
 /*

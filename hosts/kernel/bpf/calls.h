@@ -490,6 +490,6 @@ int tombola_call(struct tombola_call *call)
 		bpf_task_release(p);
 	/* As in height_of, this look is outside of the RCU read section. */
 	if (changes(call->op) && tb_at(&rq->economy, TB_FROZEN)->active)
-		urge_frozen(FIRST_SLOT);
+		urge_waiting(FIRST_SLOT);
 	return (int)ret;
 }

@@ -145,6 +145,19 @@ struct thread_info {
 	} preempt;
 };
 
+/* Of a kernel that preempts RCU read sections. */
+union rcu_special {
+	struct {
+		u8 blocked; /* the task lost the CPU in such a section, and has not left it since */
+	} b;
+};
+
+/* The low two bits of either are not 0 while a grace period lasts. */
+struct rcu_state {
+	unsigned long gp_seq;
+	unsigned long expedited_sequence;
+};
+
 struct task_struct {
 	struct thread_info thread_info;
 	unsigned int flags;
@@ -161,6 +174,7 @@ struct task_struct {
 	const struct cred *cred;      /* that it acts with; the kernel overrides them for a moment here and there */
 	struct signal_struct *signal;
 	int exit_state;
+	union rcu_special rcu_read_unlock_special;
 };
 
 struct bpf_iter_scx_dsq {
@@ -257,8 +271,9 @@ void bpf_task_release(struct task_struct *p) __ksym;
 struct task_struct *bpf_task_from_vpid(s32 vpid) __ksym;
 void bpf_rcu_read_lock(void) __ksym;
 void bpf_rcu_read_unlock(void) __ksym;
-/* A variable, read by its address. */
+/* Variables, read by their addresses. */
 extern const void __cpu_active_mask __ksym;
+extern const void rcu_state __ksym __weak;
 /* x86's preempt count, one for each CPU; elsewhere it is the task's (thread_info). */
 extern const int __preempt_count __ksym __weak;
 /* Exists since that count's interrupt bits moved from bit 16 to bit 24 (7.3). */
@@ -346,6 +361,12 @@ static __always_inline bool in_user_mode(struct task_struct *p)
 	if (bpf_core_field_exists(regs->orig_ax))
 		return regs->orig_ax == ~0ul;
 	return !bpf_core_field_exists(regs->syscallno) || regs->syscallno < 0;
+}
+
+/* Did a thread that is not running, or is being switched out, lose the CPU in an RCU read section? */
+static __always_inline bool in_rcu_section(struct task_struct *p)
+{
+	return bpf_core_field_exists(p->rcu_read_unlock_special.b.blocked) && p->rcu_read_unlock_special.b.blocked;
 }
 
 /* A loop condition that the verifier accepts, because the kernel ends the loop after many rounds (may_goto, 6.9). */

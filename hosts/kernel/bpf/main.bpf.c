@@ -27,7 +27,7 @@
 #include "account.h"
 #include "slice.h"
 #include "kthreads.h"
-#include "frozen.h"
+#include "urgent.h"
 #include "tasks.h"
 #include "calls.h"
 #include "tree.h"
@@ -222,12 +222,17 @@ void BPF_STRUCT_OPS(tombola_dispatch, s32 cpu, struct task_struct *prev)
 	drawn = step_draw((u32)cpu, held, now, cpu_mask(cpu) | inactive_cpus());
 	winner = (u32)drawn;
 	if (!winner) {
+		if (run_kthread(cpu, c) || !prev)
+			return;
 		/* Without a new slice the kernel enqueues this thread (ENQ_LAST), and 6.16 then idles until something happens. */
-		if (!run_kthread(cpu, c) && kthread)
+		if (kthread)
 			task_set_slice(prev, tombola_config.rules.quantum_ns);
+		/* A frozen thread; on an idle CPU it leaves the section at once. */
+		else if (held && in_rcu_section(prev))
+			keep(cpu, prev, &rq->economy, now, SLICE_URGENT_NS);
 		return;
 	}
-	if (!c->drawn_ns && !(drawn >> 32))
+	if (!c->drawn_ns && !c->turn_ns)
 		c->drawn_ns = now;
 	waiting = rq->economy.waiting + (held && winner != held);
 	if (drawn & DRAW_URGENT)
@@ -239,7 +244,7 @@ void BPF_STRUCT_OPS(tombola_dispatch, s32 cpu, struct task_struct *prev)
 	else
 		slice_ns = slice_for(&rq->economy, winner, waiting + c->kthreads + kthread);
 	c->late = drawn & DRAW_LATE ? winner : TB_NONE;
-	settle_bill(winner, precharge_ns(slice_ns));
+	charge_in_advance(winner, slice_ns);
 	if (lone_slices && waiting && held && slice_is_over(c, now))
 		slices_share(now);
 	if (winner == held && prev) {
@@ -310,7 +315,7 @@ void BPF_STRUCT_OPS(tombola_running, struct task_struct *p)
 	t->slice_ns = p->scx.slice;
 	/* A thread that was not drawn was not charged in advance. It need not be while none waits. */
 	if (rq->economy.waiting)
-		settle_bill(t->client, precharge_ns(t->slice_ns));
+		charge_in_advance(t->client, t->slice_ns);
 	now = now_ns();
 	begin(cpu, &rq->economy, t, now);
 	if (c->late == t->client || (recheck && !step_stays(t->client, cpu_mask(cpu), now)))
@@ -334,8 +339,8 @@ void BPF_STRUCT_OPS(tombola_stopping, struct task_struct *p, bool runnable)
 	else
 		step_leave(t->client);
 	state = state_of(t->client);
-	/* In case that it is frozen while it waits. */
-	state->interrupted_ns = runnable && in_user_mode(p) ? t->exec_ns : 0;
+	/* In case that it is frozen while it waits, or a grace period does not end. */
+	state->interrupted_ns = !runnable ? 0 : in_user_mode(p) ? t->exec_ns : in_rcu_section(p) ? IN_RCU_SECTION : 0;
 	if (tb_frozen(&rq->economy, t->client)) {
 		/* It may have been killed before it was frozen. */
 		if (runnable)
@@ -450,7 +455,7 @@ s32 BPF_STRUCT_OPS_SLEEPABLE(tombola_init)
 	if (!ret)
 		ret = slice_timers_init();
 	if (!ret)
-		ret = frozen_timer_init();
+		ret = minor_timer_init();
 	running = !ret;
 	return ret;
 }

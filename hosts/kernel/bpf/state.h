@@ -31,7 +31,7 @@
 #define SLICE_ALONE_NS 20000000ull
 /*
  * Slices out of turn. The first is for a thread that has waited longer than patience_ns, frozen or not: with the switches
- * to it and away again less than 1 ms in 40 s. The second is for a thread that is frozen in a system call.
+ * to it and away again less than 1 ms in 40 s. The second is for an urgent thread (turns.h).
  */
 #define SLICE_OVERDUE_NS 20000ull
 #define SLICE_URGENT_NS 250000ull
@@ -45,10 +45,17 @@
  * once, but if it went on, a system call that cannot be preempted might last for tens of milliseconds.
  */
 #define LATE_PAUSE 5
-/* Threads with urgent turns (SLICE_URGENT_NS): at most so many in all and of one user, and for so much CPU time of a thread. */
-#define NR_URGENT 512
-#define NR_URGENT_OF_USER 32
+/*
+ * Urgent threads at a time: at most so many in all, and of one user, frozen ones and those that keep a grace period waiting. A
+ * frozen one is urgent for so much CPU time.
+ */
+#define NR_URGENT 2048
+#define NR_FROZEN_OF_USER 32
+#define NR_READERS_OF_USER 256
 #define URGENT_MOST_NS 1000000000ull
+/* So long (s) after the beginning of an RCU grace period its readers are urgent, and then late. The kernel's limit is 21 s. */
+#define GRACE_URGENT_S 1
+#define GRACE_LATE_S 10
 /* Slices are shortened, not below SLICE_MIN_NS, so that equal threads all run within so much CPU time (slice_for). */
 #define ROUND_NS 2000000000ull
 /* How often a slice is halved for a client with few tickets. */
@@ -59,7 +66,7 @@
 /* Set before load, constant afterwards. */
 const volatile struct {
 	struct tb_rules rules;
-	u64 patience_ns; /* a leaf that has waited for longer is overdue; frozen_timer fires five times as often */
+	u64 patience_ns; /* a leaf that has waited for longer is overdue; minor_timer fires five times as often */
 	u32 nr_cpus;     /* possible ones */
 	u32 online_cpus; /* for shares of one CPU */
 	u32 tick_slices; /* let slices longer than SLICE_URGENT_NS end at the tick, without timers */
@@ -87,13 +94,9 @@ struct run_queue {
 	volatile u64 both;    /* of a wait: where its leaf and the running one meet (tb_meet); 0: none runs */
 	volatile u32 into;    /* of a move: the currency that it leads into */
 	volatile u64 drawn;   /* of a draw: the winner, and the DRAW_ bits */
-	/* Frozen leaves whose threads may hold a lock of the kernel's: from urgent_first to before urgent_last. */
-	struct urgent_leaf {
-		u64 number;
-		u32 user; /* its user's client when it was added */
-	} urgent_leaves[NR_URGENT];
-	u32 urgent_first;
+	u32 urgent_first; /* of urgent_leaves */
 	u32 urgent_last;
+	u32 grace_s; /* so many seconds, at least, an RCU grace period has lasted; 0: none has for long */
 	struct tb_queue economy;
 };
 
@@ -103,6 +106,16 @@ struct {
 	__type(key, u32);
 	__type(value, struct run_queue);
 } run_queue SEC(".maps");
+
+/* Urgent leaves (turns.h), from run_queue.urgent_first to before urgent_last. Not in run_queue: large offsets cost instructions. */
+struct urgent_leaf {
+	u64 number;
+	u32 user; /* its user's client when it was added */
+};
+
+struct urgent_leaf urgent_leaves[NR_URGENT];
+
+#define IN_RCU_SECTION (~0ull)
 
 struct client_state {
 	u64 precharge_ns; /* what a leaf was charged in advance for its run */
@@ -119,17 +132,18 @@ struct client_state {
 	u32 owned;   /* of a user: clients that belong to it */
 	u32 made;    /* of a user: its currencies */
 	u32 structure_version; /* of a user: changes when a currency of it is made, moved, closed, opened again or retired */
-	u32 nr_urgent; /* of a user: entries of run_queue.urgent_leaves */
+	u32 nr_urgent; /* of a user: entries of urgent_leaves */
 	/* Of a process: the first thread of the process that it forked last. charge_heir clears this client atomically. */
 	u32 child;
 	u32 child_tid; /* that thread's tid, */
 	u64 forked_ns; /* and its own young_ns then, with the run that was not charged yet */
-	u64 interrupted_ns; /* of a leaf: its exec_ns at its last stop, if that was an interrupt in user mode, else 0 */
+	/* Of a leaf: its exec_ns at its last stop, if that was an interrupt in user mode; IN_RCU_SECTION, if in one; or else 0. */
+	u64 interrupted_ns;
 	u64 frozen_ns; /* of a leaf: CPU time used since it was frozen, and by its forker before the fork */
 	u64 home;    /* of a client of the frozen root or of a reservation: number of the currency that it comes from */
 	u16 limit;   /* the most tickets that its owner may give it, set by an administrator; or TOMBOLA_NO_LIMIT */
 	u8 frozen;   /* it was given no tickets, and belongs into the frozen root */
-	u8 urgent;   /* of a leaf: it is among run_queue.urgent_leaves */
+	u8 urgent;   /* of a leaf: it is among urgent_leaves */
 	u8 closed;   /* of a currency or user that is about to be removed: nothing may be moved into it */
 	u8 empty;    /* of a user: no client belonged to it when purge_users looked last */
 };
@@ -222,7 +236,7 @@ struct cpu {
 
 struct cpu cpus[NR_CPUS];
 u32 nr_subordinates; /* ranges in `subordinates`; written by the daemon */
-u32 purge_pending; /* a user may have no clients any more: purge_users is to look. The timer for frozen threads clears it */
+u32 purge_pending; /* a user may have no clients any more: purge_users is to look. minor_timer clears it */
 u32 lone_slices; /* some CPU may have the long slice of a lone thread */
 u64 counters[TOMBOLA_COUNTERS];
 u64 nr_processes; /* entries of `processes` */

@@ -131,16 +131,10 @@ __noinline u64 step_draw(u32 cpu, u32 held, u64 now, u64 mask)
 	if (held && tb_frozen(&rq->economy, held))
 		held = TB_NONE;
 	best = tb_pick(&rq->economy, RULES, mask);
-	rq->drawn = TB_NONE;
+	rq->drawn = held && (!best || tb_keeps(&rq->economy, RULES, held, best)) ? held : best;
 	c->shortest = 0;
 	if (rq->urgent_first != rq->urgent_last || tb_overdue(&rq->economy, now, tombola_config.patience_ns, mask))
-		rq->drawn = out_of_turn(rq, c, now, mask, best || held || c->kthreads);
-	if (rq->drawn)
-		c->turn_ns = now;
-	else if (held && (!best || tb_keeps(&rq->economy, RULES, held, best)))
-		rq->drawn = held;
-	else
-		rq->drawn = best;
+		rq->drawn = out_of_turn(rq, c, now, mask, (u32)rq->drawn);
 	drawn = rq->drawn;
 	if ((u32)drawn != held)
 		tb_withdraw(&rq->economy, (u32)drawn);
@@ -297,7 +291,7 @@ __noinline u32 step_wait(u32 leaf, u64 mask, u64 now, s32 cpu)
 	verdict = rq->verdict;
 	if (!(verdict & PREEMPT_NEXT))
 		tb_wait(&rq->economy, RULES, leaf, mask, now);
-	if (tb_frozen(&rq->economy, leaf))
+	if (rq->grace_s || tb_frozen(&rq->economy, leaf))
 		wait_urgently(rq, leaf);
 	bpf_spin_unlock(&rq->lock);
 	return verdict;

@@ -270,6 +270,13 @@ fn kernel(attacks: &mut Attacks, cpus: f64) {
     attacks.not_later("freeze-callers", 100_000.0);
 }
 
+fn lookups(attacks: &mut Attacks) {
+    attacks.not_later("lookup-frozen-alone", 1_000_000.0);
+    attacks.bob_has("lookups", 0.5);
+    attacks.not_later("lookups-with-0-tickets", 5_000_000.0);
+    attacks.not_later("lookups-with-1-tickets", 5_000_000.0);
+}
+
 fn users_on_one_cpu(kernel_version: Kernel) {
     let sets = "payment identities limits processes namespaces places_of_names restart";
     let mut attacks = Attacks::run(kernel_version, 1, sets);
@@ -284,11 +291,16 @@ fn users_on_one_cpu(kernel_version: Kernel) {
 }
 
 fn crowds_on_one_cpu(kernel_version: Kernel) {
-    let mut attacks = Attacks::run(kernel_version, 1, "names many_uids frozen calls kernel");
+    let mut attacks = Attacks::run(
+        kernel_version,
+        1,
+        "names many_uids frozen calls kernel lookups",
+    );
     many_uids(&mut attacks);
     frozen(&mut attacks);
     calls(&mut attacks);
     kernel(&mut attacks, 1.0);
+    lookups(&mut attacks);
     attacks.conclude();
 }
 

@@ -422,7 +422,7 @@ kernel() {
     hold_directory hold-directory-beside-threads --threads 20
     rm -r /tmp/shared
 
-    # Calls that look at all clients, frozen; more of them than get urgent turns. umount waits for all RCU read sections.
+    # Calls that look at all clients, frozen; more of them than get urgent turns
     many_clients
     callers=
     for _ in $(seq 40); do
@@ -432,6 +432,12 @@ kernel() {
     for caller in $callers; do
         may freeze-callers alice lrenice "$caller" 0
     done
+    unmount freeze-callers
+    end
+}
+
+# umount waits for all RCU read sections.
+unmount() { # NAME
     mkdir -p /mnt
     mount -t tmpfs none /mnt
     : >/tmp/late
@@ -440,10 +446,27 @@ kernel() {
         umount /mnt
         echo $(($(now_us) - from)) >/tmp/late
     ) &
-    sleep 10
-    echo "LATE freeze-callers $(grep . /tmp/late || echo 10000000)"
+    for _ in $(seq 100); do
+        grep -q . /tmp/late && break
+        sleep 0.1
+    done
+    echo "LATE $1 $(grep . /tmp/late || echo 10000000)"
+}
+
+# The kernel ends the scheduler if a read section lasts for 21 s.
+lookups() {
+    attack alice long-lookups --threads 1 --tickets 0
+    unmount lookup-frozen-alone
     end
-    wait $!
+    for tickets in 0 1; do
+        attack alice long-lookups --threads 200 --tickets $tickets
+        as bob burn
+        of_bob=$!
+        [ $tickets = 0 ] || account lookups bob $of_bob
+        unmount lookups-with-$tickets-tickets
+        end
+    done
+    [ -e /run/tombola/pid ] || wrong lookups 'the scheduler has ended'
 }
 
 # Two threads that wake each other on CPUs where bob's hogs run
