@@ -107,7 +107,7 @@ struct {
 	__type(value, struct run_queue);
 } run_queue SEC(".maps");
 
-/* Urgent leaves (turns.h), from run_queue.urgent_first to before urgent_last. Not in run_queue: large offsets cost instructions. */
+/* Urgent leaves (turns.h), from run_queue.urgent_first to before urgent_last. In run_queue they would make offsets large. */
 struct urgent_leaf {
 	u64 number;
 	u32 user; /* its user's client when it was added */
