@@ -346,7 +346,7 @@ fn at_length_with_every_place_taken() {
     }
     // He may lose a tenth beside them, but the kernel must not end the scheduler.
     attacks.bob_has("freeze-many-threads", 0.9);
-    for part in 1..=4 {
+    for part in 1..=8 {
         attacks.bob_has(&format!("long-sections-{part}"), 0.5 * 0.9);
     }
     attacks.conclude();

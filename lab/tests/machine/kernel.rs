@@ -266,7 +266,7 @@ fn stride_shares_on_the_newest_kernel() {
         kernel: Kernel::Newest,
         cpus: 1,
         options: "--policy stride",
-        windows: 3,
+        windows: 2,
         seconds: 10,
         sets: "users crowds pitfalls inside ratios",
     }
@@ -291,7 +291,7 @@ fn stride_shares_on_two_cpus() {
         kernel: Kernel::Newest,
         cpus: 2,
         options: "--policy stride",
-        windows: 3,
+        windows: 2,
         seconds: 10,
         sets: "users displaced sent",
     }

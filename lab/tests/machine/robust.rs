@@ -83,7 +83,7 @@ fn random_economies_agree_with_the_model_on_the_oldest_kernel() {
 fn nobody_is_lost_under_stress_on_the_newest_kernel() {
     races(
         Kernel::Newest,
-        from_environment("TOMBOLA_RACES_SECONDS", 60),
+        from_environment("TOMBOLA_RACES_SECONDS", 40),
     );
 }
 
@@ -92,7 +92,7 @@ fn nobody_is_lost_under_stress_on_the_newest_kernel() {
 fn nobody_is_lost_under_stress_on_the_oldest_kernel() {
     races(
         Kernel::Oldest,
-        from_environment("TOMBOLA_RACES_SECONDS", 60) * 2 / 3,
+        from_environment("TOMBOLA_RACES_SECONDS", 40) * 2 / 3,
     );
 }
 
@@ -105,14 +105,14 @@ fn races_of_currencies(kernel: Kernel, seconds: u32) {
 #[test]
 #[ignore = "boots a virtual machine: make test"]
 fn currencies_stay_whole_when_many_change_them_on_the_newest_kernel() {
-    let seconds = from_environment("TOMBOLA_RACES_SECONDS", 60) / 3;
+    let seconds = from_environment("TOMBOLA_RACES_SECONDS", 40) / 3;
     races_of_currencies(Kernel::Newest, seconds);
 }
 
 #[test]
 #[ignore = "boots a virtual machine: make test"]
 fn currencies_stay_whole_when_many_change_them_on_the_oldest_kernel() {
-    let seconds = from_environment("TOMBOLA_RACES_SECONDS", 60) / 3;
+    let seconds = from_environment("TOMBOLA_RACES_SECONDS", 40) / 3;
     races_of_currencies(Kernel::Oldest, seconds);
 }
 
