@@ -137,7 +137,7 @@ struct client_state {
 	u32 child;
 	u32 child_tid; /* that thread's tid, */
 	u64 forked_ns; /* and its own young_ns then, with the run that was not charged yet */
-	/* Of a leaf: its exec_ns at its last stop, if that was an interrupt in user mode; or IN_RCU_SECTION, if it was there. */
+	/* Of a leaf: its exec_ns at its last stop, if that was an interrupt in user mode; IN_RCU_SECTION, if in one; else 0. */
 	u64 interrupted_ns;
 	u64 frozen_ns; /* of a leaf: CPU time used since it was frozen, and by its forker before the fork */
 	u64 home;    /* of a client of the frozen root or of a reservation: number of the currency that it comes from */

@@ -52,7 +52,7 @@ static __always_inline bool still_lasts(u64 sequence, u64 *last)
 	return same && *last;
 }
 
-/* Called each second: has an RCU grace period lasted since the last call? Its readers among the waiting threads are urgent then. */
+/* Called each second. If an RCU grace period has lasted since the last call, its readers among the waiting threads are urgent. */
 static __always_inline void watch_grace_periods(struct run_queue *rq)
 {
 	const struct rcu_state *state = (const struct rcu_state *)&rcu_state;
