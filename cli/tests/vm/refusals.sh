@@ -23,6 +23,10 @@ for command in "tombola status" "tombola stop" "tombola trace" "ltix -u alice" "
 	refused 1 "not running" $command
 done
 refused 1 "needs root, and you are alice" as alice tombola start
+# Without the addresses of the kernel's variables it would take each CPU for one that goes offline.
+echo 2 >/proc/sys/kernel/kptr_restrict
+refused 1 "hides the addresses of its variables" tombola start
+echo 1 >/proc/sys/kernel/kptr_restrict
 refused 2 "a time is a number and a unit" tombola start --quantum 5
 refused 2 "from 100µs to 100ms" tombola start --quantum 1s
 

@@ -22,7 +22,7 @@ static __always_inline u64 kind_name(const struct tb_client *c)
 	return (u64)kind_names[c->kind & 15];
 }
 
-/* The service that its currency owes a client; negative: it is ahead. Shifted first: the lag may be large (tb_held). */
+/* The service that its currency owes a client; negative: it is ahead. Shifted first: the lag may be large (tb_held_pass). */
 static __always_inline s64 lag_ns(const struct tb_client *p, const struct tb_client *c)
 {
 	return ((s64)(p->vnow - c->pass) >> TB_PASS_SHIFT) * (s64)c->tickets;

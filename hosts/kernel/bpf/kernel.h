@@ -363,10 +363,16 @@ static __always_inline bool in_user_mode(struct task_struct *p)
 	return !bpf_core_field_exists(regs->syscallno) || regs->syscallno < 0;
 }
 
+/* Does the kernel preempt RCU read sections? */
+static __always_inline bool preempts_rcu_sections(void)
+{
+	return bpf_core_field_exists(((struct task_struct *)0)->rcu_read_unlock_special.b.blocked);
+}
+
 /* Did a thread that is not running, or is being switched out, lose the CPU in an RCU read section? */
 static __always_inline bool in_rcu_section(struct task_struct *p)
 {
-	return bpf_core_field_exists(p->rcu_read_unlock_special.b.blocked) && p->rcu_read_unlock_special.b.blocked;
+	return preempts_rcu_sections() && p->rcu_read_unlock_special.b.blocked;
 }
 
 /* A loop condition that the verifier accepts, because the kernel ends the loop after many rounds (may_goto, 6.9). */

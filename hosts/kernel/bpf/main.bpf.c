@@ -227,9 +227,11 @@ void BPF_STRUCT_OPS(tombola_dispatch, s32 cpu, struct task_struct *prev)
 		/* Without a new slice the kernel enqueues this thread (ENQ_LAST), and 6.16 then idles until something happens. */
 		if (kthread)
 			task_set_slice(prev, tombola_config.rules.quantum_ns);
-		/* A frozen thread; on an idle CPU it leaves the section at once. */
-		else if (held && in_rcu_section(prev))
+		/* It is frozen. On an idle CPU it goes on until a slice ends outside of an RCU read section. */
+		else if (held && in_rcu_section(prev) && state_of(held)->frozen_ns <= URGENT_MOST_NS) {
+			state_of(held)->frozen_ns += task_at(held)->sliced_ns;
 			keep(cpu, prev, &rq->economy, now, SLICE_URGENT_NS);
+		}
 		return;
 	}
 	if (!c->drawn_ns && !c->turn_ns)
@@ -339,8 +341,14 @@ void BPF_STRUCT_OPS(tombola_stopping, struct task_struct *p, bool runnable)
 	else
 		step_leave(t->client);
 	state = state_of(t->client);
-	/* In case that it is frozen while it waits, or a grace period does not end. */
-	state->interrupted_ns = !runnable ? 0 : in_user_mode(p) ? t->exec_ns : in_rcu_section(p) ? IN_RCU_SECTION : 0;
+	/*
+	 * In case that it is frozen while it waits, or a grace period does not end. A page fault looks like user mode, so the
+	 * section comes first.
+	 */
+	if (in_rcu_section(p))
+		state->stopped_at = IN_RCU_SECTION;
+	else
+		state->stopped_at = runnable && in_user_mode(p) ? t->exec_ns : 0;
 	if (tb_frozen(&rq->economy, t->client)) {
 		/* It may have been killed before it was frozen. */
 		if (runnable)

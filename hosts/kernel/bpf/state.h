@@ -2,10 +2,10 @@
 /*
  * The scheduler's state, and the lock that protects it.
  *
- *   run_queue      the economy (core/include/tombola/economy.h): passes, orders, waiting clients. Written under its own lock;
- *                  read without it where an outdated answer does no harm.
+ *   run_queue      the economy (core/include/tombola/economy.h): passes, orders, waiting clients. Written under its own lock,
+ *                  but for grace_s (minor_timer); read without it where an outdated answer does no harm.
  *   client_state   what this host adds to a client of the economy; same index. Written under the same lock, except for a leaf's
- *                  interrupted_ns, frozen_ns and id, which its thread's operations write; counts (wins, left); and a currency's
+ *                  stopped_at, frozen_ns and id, which its thread's operations write; counts (wins, left); and a currency's
  *                  name, whose first letter is written last. Read without the lock where one number is wanted.
  *   task           a thread's own accounts; by its leaf. Written by its own operations, which the kernel serializes.
  *   cpu            what runs on a CPU, and its slice timer. Written by that CPU, and some fields by others; see slice.h.
@@ -39,28 +39,31 @@
 #define OVERDUE_PAUSE 100
 #define URGENT_PAUSE 30
 /*
- * The same once the overdue leaf has waited for 4 x tombola_config.patience_ns. From 5 x patience_ns on, the pauses, and all
- * slices that are not out of turn, are SLICE_MIN_NS. The kernel's watchdog waits for 6 x patience_ns. In both cases the leaf is
- * preempted as soon as it is switched to: that is all the watchdog asks for. Where a thread loses the CPU it can lose it again at
- * once, but if it went on, a system call that cannot be preempted might last for tens of milliseconds.
+ * The same once the overdue leaf has waited for 4 x tombola_config.patience_ns, and for urgent turns once a grace period is late.
+ * From 5 x patience_ns on, the pauses, and all slices that are not out of turn, are SLICE_MIN_NS. The kernel's watchdog waits for
+ * 6 x patience_ns. An overdue leaf that has waited for 4 x patience_ns is preempted as soon as it is switched to: that is all the
+ * watchdog asks for. Where a thread loses the CPU it can lose it again at once, but if it went on, a system call that cannot be
+ * preempted might last for tens of milliseconds.
  */
 #define LATE_PAUSE 5
 /*
- * Urgent threads at a time: at most so many in all, and of one user, frozen ones and those that keep a grace period waiting. A
- * frozen one is urgent for so much CPU time.
+ * Urgent leaves of a kind (enum urgency) at a time: at most so many in all, a power of two; and of one user, frozen ones and
+ * readers. A frozen one is urgent for so much CPU time.
  */
 #define NR_URGENT 2048
 #define NR_FROZEN_OF_USER 32
 #define NR_READERS_OF_USER 256
 #define URGENT_MOST_NS 1000000000ull
-/* So long (s) after the beginning of an RCU grace period its readers are urgent, and then late. The kernel's limit is 21 s. */
-#define GRACE_URGENT_S 1
+/* A grace period that has lasted for so long, s, is late (turns.h). The kernel reports a stall after 21 s. */
 #define GRACE_LATE_S 10
 /* Slices are shortened, not below SLICE_MIN_NS, so that equal threads all run within so much CPU time (slice_for). */
 #define ROUND_NS 2000000000ull
 /* How often a slice is halved for a client with few tickets. */
 #define SLICE_HALVINGS_MAX 2
-/* Only slices out of turn are shorter, and no slice is cut to less. A preemption may end one at once. */
+/*
+ * Shorter are only the slices of overdue leaves, and of a leaf that was frozen after it was drawn. A preemption may end any slice
+ * at once.
+ */
 #define SLICE_MIN_NS 100000ull
 
 /* Set before load, constant afterwards. */
@@ -94,8 +97,6 @@ struct run_queue {
 	volatile u64 both;    /* of a wait: where its leaf and the running one meet (tb_meet); 0: none runs */
 	volatile u32 into;    /* of a move: the currency that it leads into */
 	volatile u64 drawn;   /* of a draw: the winner, and the DRAW_ bits */
-	u32 urgent_first; /* of urgent_leaves */
-	u32 urgent_last;
 	u32 grace_s; /* so many seconds, at least, an RCU grace period has lasted; 0: none has for long */
 	struct tb_queue economy;
 };
@@ -107,14 +108,22 @@ struct {
 	__type(value, struct run_queue);
 } run_queue SEC(".maps");
 
-/* Urgent leaves (turns.h), from run_queue.urgent_first to before urgent_last. In run_queue they would make offsets large. */
+/* Why a waiting leaf is urgent (turns.h): it is frozen in a system call, or keeps an RCU grace period from ending. */
+enum urgency { URGENT_FROZEN, URGENT_READER, URGENCIES };
+
+/* Urgent leaves of each kind, from `first` to before `last`. Under the lock. In run_queue they would make offsets large. */
 struct urgent_leaf {
 	u64 number;
 	u32 user; /* its user's client when it was added */
 };
 
-struct urgent_leaf urgent_leaves[NR_URGENT];
+struct urgent_leaves {
+	u32 first;
+	u32 last;
+	struct urgent_leaf leaf[NR_URGENT];
+} urgent_leaves[URGENCIES];
 
+/* client_state.stopped_at of a thread that lost the CPU in an RCU read section. No exec_ns is as large. */
 #define IN_RCU_SECTION (~0ull)
 
 struct client_state {
@@ -132,18 +141,18 @@ struct client_state {
 	u32 owned;   /* of a user: clients that belong to it */
 	u32 made;    /* of a user: its currencies */
 	u32 structure_version; /* of a user: changes when a currency of it is made, moved, closed, opened again or retired */
-	u32 nr_urgent; /* of a user: entries of urgent_leaves */
+	u32 nr_urgent[URGENCIES]; /* of a user: entries of urgent_leaves */
 	/* Of a process: the first thread of the process that it forked last. charge_heir clears this client atomically. */
 	u32 child;
 	u32 child_tid; /* that thread's tid, */
 	u64 forked_ns; /* and its own young_ns then, with the run that was not charged yet */
-	/* Of a leaf: its exec_ns at its last stop, if that was an interrupt in user mode; IN_RCU_SECTION, if in one; else 0. */
-	u64 interrupted_ns;
+	/* Of a leaf: where it lost the CPU last. In user mode: its exec_ns then. In an RCU read section: IN_RCU_SECTION. Else 0. */
+	u64 stopped_at;
 	u64 frozen_ns; /* of a leaf: CPU time used since it was frozen, and by its forker before the fork */
 	u64 home;    /* of a client of the frozen root or of a reservation: number of the currency that it comes from */
 	u16 limit;   /* the most tickets that its owner may give it, set by an administrator; or TOMBOLA_NO_LIMIT */
 	u8 frozen;   /* it was given no tickets, and belongs into the frozen root */
-	u8 urgent;   /* of a leaf: it is among urgent_leaves */
+	u8 urgent;   /* of a leaf: it is among urgent_leaves, a bit for each kind */
 	u8 closed;   /* of a currency or user that is about to be removed: nothing may be moved into it */
 	u8 empty;    /* of a user: no client belonged to it when purge_users looked last */
 };

@@ -11,49 +11,8 @@
  */
 #pragma once
 #include "state.h"
+#include "home.h"
 #include "turns.h"
-
-/* Is a client away from its home, in the frozen root or in a reservation? */
-static __always_inline bool is_away(struct tb_queue *q, u32 client)
-{
-	u8 kind = tb_at(q, tb_at(q, client)->parent)->kind;
-
-	return kind == TB_KIND_RESERVATION || kind == TB_KIND_FROZEN;
-}
-
-/* Of a process, currency or user, its home: the currency that it is in while it is not frozen and has no reservation. */
-static __noinline u32 home_of(struct tb_queue *q, u32 client)
-{
-	u32 home = tb_at(q, client)->parent;
-	u8 kind;
-
-	if (tb_at(q, client)->kind == TB_KIND_USER)
-		return TB_BEST_EFFORT;
-	if (is_away(q, client))
-		home = client_of(q, state_of(client)->home);
-	kind = tb_at(q, home)->kind;
-	return kind == TB_KIND_USER || kind == TB_KIND_CURRENCY ? home : state_of(client)->user;
-}
-
-/*
- * The home of the frozen client that a leaf is or is in; if a currency around that home is frozen, too, the home of that one.
- * TB_NONE: no client is frozen, or a user is and no currency pays.
- */
-static __noinline u32 pays_for(struct tb_queue *q, u32 leaf)
-{
-	u32 payer = TB_NONE;
-
-	tb_loop(2 * TB_DEPTH) {
-		u32 parent = tb_at(q, leaf)->parent;
-
-		if (!parent || tb_at(q, leaf)->kind == TB_KIND_USER)
-			break;
-		if (parent == TB_FROZEN)
-			parent = payer = home_of(q, leaf);
-		leaf = parent;
-	}
-	return tb_at(q, leaf)->parent == TB_FROZEN ? TB_NONE : payer;
-}
 
 /*
  * Under the lock: charge a leaf and its currencies for the time that it used, undo what it had been charged in advance, and
@@ -133,7 +92,7 @@ __noinline u64 step_draw(u32 cpu, u32 held, u64 now, u64 mask)
 	best = tb_pick(&rq->economy, RULES, mask);
 	rq->drawn = held && (!best || tb_keeps(&rq->economy, RULES, held, best)) ? held : best;
 	c->shortest = 0;
-	if (rq->urgent_first != rq->urgent_last || tb_overdue(&rq->economy, now, tombola_config.patience_ns, mask))
+	if (urgent_wait() || tb_overdue(&rq->economy, now, tombola_config.patience_ns, mask))
 		rq->drawn = out_of_turn(rq, c, now, mask, (u32)rq->drawn);
 	drawn = rq->drawn;
 	if ((u32)drawn != held)
@@ -202,7 +161,10 @@ static __noinline u32 check_preempt(struct tb_queue *q, u64 both, u32 woken, s32
 	return PREEMPT_LATER;
 }
 
-/* Would an active thread that does not wait be drawn before all that wait? If a frozen one is active, that one may be drawn. */
+/*
+ * Would an active thread that does not wait be picked before all that wait, and does no overdue or frozen one want a turn? Urgent
+ * leaves that are not frozen are not asked: they wait for the next draw.
+ */
 static __always_inline u32 is_best(struct tb_queue *q, u32 leaf, u64 mask, u64 now)
 {
 	u32 best;

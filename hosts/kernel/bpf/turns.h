@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * Slices out of turn: for leaves that have waited too long, and for urgent ones. All of this is done under the lock of the queue.
+ * Slices out of turn: for leaves that have waited too long, and for urgent ones. All of this is done under the lock of the queue,
+ * but for end_turn.
  *
  * A leaf that waits is urgent if others may wait for its thread:
  *
@@ -8,14 +9,14 @@
  *   - It lost the CPU in an RCU read section, and a grace period does not end (grace_s). The kernel reports a stall after 21 s,
  *     and ends the scheduler.
  *
- * Where the next leaf is of the same user, an urgent one runs instead, at once: nobody else's turn is taken. Otherwise a pause
- * follows each slice out of turn on a CPU that others want, so all such leaves together get a small part of it, however many of
- * them a user makes.
+ * Where the next leaf is of the user that pays for the first urgent leaf of a kind, that one runs instead, at once: nobody else's
+ * turn is taken. Elsewhere a pause follows each slice out of turn on a CPU that others want. So all such leaves together get a
+ * small part of it, however many of them a user makes.
  */
 #pragma once
-#include "state.h"
+#include "home.h"
 
-/* A draw out of turn: the leaf has waited too long, or is frozen in a system call. */
+/* A draw that is not the next leaf: the leaf has waited too long, or is urgent. */
 #define DRAW_OVERDUE (1ull << 32)
 #define DRAW_URGENT (1ull << 33)
 /* Beside DRAW_OVERDUE: it has waited for so long that its slice ends as soon as it begins. */
@@ -23,73 +24,102 @@
 
 static __always_inline bool is_stuck_reader(struct run_queue *rq, u32 leaf)
 {
-	return rq->grace_s && state_of(leaf)->interrupted_ns == IN_RCU_SECTION;
+	return rq->grace_s && state_of(leaf)->stopped_at == IN_RCU_SECTION;
 }
 
-/* Was its last stop an interrupt in user mode? Then it holds no kernel lock. */
-static __always_inline bool was_in_user_mode(u32 leaf)
+/*
+ * Is it frozen where it may hold a kernel lock? Not if it lost the CPU in user mode, and no more once it has used URGENT_MOST_NS
+ * since it was frozen.
+ */
+static __always_inline bool is_frozen_inside(struct run_queue *rq, u32 leaf)
 {
 	struct client_state *state = state_of(leaf);
 
-	return state->interrupted_ns && state->interrupted_ns == task_at(leaf)->exec_ns;
+	return state->frozen_ns <= URGENT_MOST_NS && !(state->stopped_at && state->stopped_at == task_at(leaf)->exec_ns) &&
+	       tb_frozen(&rq->economy, leaf);
 }
 
-/* May a leaf that waits hold others up? A frozen one no more once it has used URGENT_MOST_NS since it was frozen. */
-static __always_inline bool is_urgent(struct run_queue *rq, u32 leaf)
+static __always_inline bool has_room(u32 leaf, enum urgency why)
 {
-	return is_stuck_reader(rq, leaf) || (!was_in_user_mode(leaf) && state_of(leaf)->frozen_ns <= URGENT_MOST_NS &&
-					     tb_frozen(&rq->economy, leaf));
+	struct urgent_leaves *urgent = &urgent_leaves[why];
+	u32 most = why == URGENT_READER ? NR_READERS_OF_USER : NR_FROZEN_OF_USER;
+
+	return !(state_of(leaf)->urgent & 1 << why) && state_of(state_of(leaf)->user)->nr_urgent[why] < most &&
+	       urgent->last - urgent->first < NR_URGENT;
 }
 
-/* May the user have one more urgent leaf? */
-static __always_inline bool may_be_urgent(struct run_queue *rq, u32 leaf)
+static __always_inline void add_urgent(u32 leaf, enum urgency why)
 {
-	u32 most = is_stuck_reader(rq, leaf) ? NR_READERS_OF_USER : NR_FROZEN_OF_USER;
-
-	return !state_of(leaf)->urgent && state_of(state_of(leaf)->user)->nr_urgent < most;
-}
-
-static __always_inline void add_urgent(struct run_queue *rq, u32 leaf)
-{
-	struct urgent_leaf *urgent = &urgent_leaves[rq->urgent_last & (NR_URGENT - 1)];
+	struct urgent_leaf *urgent = &urgent_leaves[why].leaf[urgent_leaves[why].last & (NR_URGENT - 1)];
 	u32 user = state_of(leaf)->user;
 
 	urgent->number = number_of(leaf);
 	urgent->user = user;
-	state_of(leaf)->urgent = 1;
-	rq->urgent_last++;
-	state_of(user)->nr_urgent++;
+	state_of(leaf)->urgent |= 1 << why;
+	urgent_leaves[why].last++;
+	state_of(user)->nr_urgent[why]++;
 }
 
-/* A leaf that waits gets its slices sooner if it is urgent. If there are too many, the rest wait as long as any other. */
+/* Is a waiting leaf to be added to the urgent ones? If there are too many, the rest wait as long as any other. */
+static __always_inline bool becomes_urgent(struct run_queue *rq, u32 leaf, enum urgency why)
+{
+	return has_room(leaf, why) && (why == URGENT_READER ? is_stuck_reader(rq, leaf) : is_frozen_inside(rq, leaf));
+}
+
 static __always_inline void wait_urgently(struct run_queue *rq, u32 leaf)
 {
-	if (may_be_urgent(rq, leaf) && rq->urgent_last - rq->urgent_first < NR_URGENT && is_urgent(rq, leaf))
-		add_urgent(rq, leaf);
+	if (becomes_urgent(rq, leaf, URGENT_READER))
+		add_urgent(leaf, URGENT_READER);
+	else if (becomes_urgent(rq, leaf, URGENT_FROZEN))
+		add_urgent(leaf, URGENT_FROZEN);
 }
 
-/* The first urgent leaf, if it may run on a CPU of `mask`. */
-static __noinline u32 next_urgent(struct run_queue *rq, u64 mask)
+/* The leaf that became urgent first; TB_NONE if it was removed since, or there is none. */
+static __always_inline u32 first_urgent(struct tb_queue *q, enum urgency why)
 {
-	struct urgent_leaf *first = &urgent_leaves[rq->urgent_first & (NR_URGENT - 1)];
-	struct tb_queue *q = &rq->economy;
-	u32 leaf;
+	struct urgent_leaves *urgent = &urgent_leaves[why];
 
-	if (rq->urgent_first == rq->urgent_last)
+	return urgent->first == urgent->last ? TB_NONE : client_of(q, urgent->leaf[urgent->first & (NR_URGENT - 1)].number);
+}
+
+/* Remove it, and return it if it still waits, is urgent and may run on `mask`; or else TB_NONE. */
+static __noinline u32 take_urgent(struct run_queue *rq, u64 mask, enum urgency why)
+{
+	struct urgent_leaves *urgent = &urgent_leaves[why & 1];
+	struct tb_queue *q = &rq->economy;
+	u32 leaf, user;
+
+	if (urgent->first == urgent->last)
 		return TB_NONE;
-	leaf = client_of(q, first->number);
-	rq->urgent_first++;
-	state_of(first->user)->nr_urgent--;
+	leaf = first_urgent(q, why & 1);
+	user = urgent->leaf[urgent->first++ & (NR_URGENT - 1)].user;
+	/* Its user may have had no other clients for some time (purge_users). */
+	if (!--state_of(user)->nr_urgent[why & 1] && !state_of(user)->owned)
+		purge_pending = 1;
 	if (!leaf)
 		return TB_NONE;
-	state_of(leaf)->urgent = 0;
-	if (!(tb_at(q, leaf)->state & TB_QUEUED) || !is_urgent(rq, leaf))
+	state_of(leaf)->urgent &= ~(1 << (why & 1));
+	if (!(tb_at(q, leaf)->state & TB_QUEUED) || !(is_stuck_reader(rq, leaf) || is_frozen_inside(rq, leaf)))
 		return TB_NONE;
 	if (tb_at(q, leaf)->mask & mask)
 		return leaf;
 	/* Another CPU is to run it. */
-	add_urgent(rq, leaf);
+	add_urgent(leaf, why & 1);
 	return TB_NONE;
+}
+
+/* The next urgent leaf of either kind; frozen ones are fewer, and come first. */
+static __always_inline u32 next_urgent(struct run_queue *rq, u64 mask)
+{
+	u32 leaf = take_urgent(rq, mask, URGENT_FROZEN);
+
+	return leaf ? leaf : take_urgent(rq, mask, URGENT_READER);
+}
+
+static __always_inline bool urgent_wait(void)
+{
+	return urgent_leaves[URGENT_FROZEN].first != urgent_leaves[URGENT_FROZEN].last ||
+	       urgent_leaves[URGENT_READER].first != urgent_leaves[URGENT_READER].last;
 }
 
 /* On the CPU itself: a slice out of turn ends, if there is one. */
@@ -103,33 +133,55 @@ static __always_inline void end_turn(struct cpu *c, u64 now)
 	c->late = TB_NONE;
 }
 
-/* Is the first urgent leaf of the same user as `next`? */
-static __always_inline bool is_own_turn(struct run_queue *rq, u32 next)
+/* The user of best effort that pays for a leaf; TB_NONE: none does. */
+static __noinline u32 paying_user(struct tb_queue *q, u32 leaf)
 {
-	return next && rq->urgent_first != rq->urgent_last &&
-	       urgent_leaves[rq->urgent_first & (NR_URGENT - 1)].user == state_of(next)->user;
+	return tb_child_of(q, TB_BEST_EFFORT, tb_frozen(q, leaf) ? pays_for(q, leaf) : leaf);
+}
+
+/* The first urgent leaf of either kind, if the user of `next` pays for it. */
+static __noinline u32 own_urgent(struct run_queue *rq, u64 mask, u32 next)
+{
+	struct tb_queue *q = &rq->economy;
+	u32 user = tb_child_of(q, TB_BEST_EFFORT, next);
+
+	if (!user)
+		return TB_NONE;
+	if (paying_user(q, first_urgent(q, URGENT_FROZEN)) == user)
+		return take_urgent(rq, mask, URGENT_FROZEN);
+	if (paying_user(q, first_urgent(q, URGENT_READER)) == user)
+		return take_urgent(rq, mask, URGENT_READER);
+	return TB_NONE;
 }
 
 /*
- * The leaf that gets the CPU: `next`, which is TB_NONE on a CPU that nobody wants, or one out of turn. Overdue and urgent leaves
- * alternate. Once the overdue leaf is late (4 x patience_ns), the pause is shorter and frozen ones wait; from 5 x patience_ns on,
- * the pause and all slices in turn are SLICE_MIN_NS. If a grace period is late (GRACE_LATE_S), the pause is shorter, too.
+ * The leaf that gets the CPU: `next` (TB_NONE: no leaf is to run in turn), or one out of turn. Overdue and urgent leaves
+ * alternate. Once the overdue leaf is late (4 x patience_ns), the pause is shorter, and urgent leaves wait unless a grace period
+ * lasts (grace_s). From 5 x patience_ns on, the pause and all slices in turn are SLICE_MIN_NS. While a grace period is late
+ * (GRACE_LATE_S), the pause after an urgent turn is shorter, too.
  */
 static __noinline u64 out_of_turn(struct run_queue *rq, struct cpu *c, u64 now, u64 mask, u32 next)
 {
 	struct tb_queue *q = &rq->economy;
 	u32 overdue = tb_overdue(q, now, tombola_config.patience_ns, mask), urgent = TB_NONE;
-	u64 waited_ns = overdue ? now - tb_at(q, overdue)->since : 0, pause_ns;
+	u64 waited_ns = overdue ? now - tb_at(q, overdue)->since : 0, pause_ns = OVERDUE_PAUSE;
 	bool late = waited_ns >= 4 * tombola_config.patience_ns, pausing;
 
-	pause_ns = late || rq->grace_s >= GRACE_LATE_S ? LATE_PAUSE : c->turn_was_urgent ? URGENT_PAUSE : OVERDUE_PAUSE;
+	if (late || (c->turn_was_urgent && rq->grace_s >= GRACE_LATE_S))
+		pause_ns = LATE_PAUSE;
+	else if (c->turn_was_urgent)
+		pause_ns = URGENT_PAUSE;
 	pause_ns *= c->turn_took_ns;
 	c->shortest = waited_ns >= 5 * tombola_config.patience_ns;
 	if (c->shortest)
 		pause_ns = SLICE_MIN_NS;
 	pausing = (next || c->kthreads) && now - c->turn_end_ns < pause_ns;
-	if (pausing ? is_own_turn(rq, next) && !c->shortest : !overdue || (!c->turn_was_urgent && (!late || rq->grace_s)))
+	if (pausing) {
+		if (!c->shortest)
+			urgent = own_urgent(rq, mask, next);
+	} else if (!overdue || (!c->turn_was_urgent && (!late || rq->grace_s))) {
 		urgent = next_urgent(rq, mask);
+	}
 	if (!urgent && (pausing || !overdue))
 		return next;
 	if (!pausing) {

@@ -6,7 +6,7 @@
 #include "users.h"
 #include "kthreads.h"
 
-/* A thread may have become urgent while it waited. */
+/* If a waiting thread has become urgent since it began to wait, add it to the urgent ones. */
 __noinline int step_urge(u32 leaf)
 {
 	struct run_queue *rq = the_queue();
@@ -14,13 +14,14 @@ __noinline int step_urge(u32 leaf)
 	if (!rq)
 		return 0;
 	bpf_spin_lock(&rq->lock);
-	if (tb_at(&rq->economy, leaf)->state & TB_QUEUED)
+	/* The slot may have been given to a client of another kind since it was looked at. */
+	if (tb_at(&rq->economy, leaf)->kind == TB_KIND_THREAD && tb_at(&rq->economy, leaf)->state & TB_QUEUED)
 		wait_urgently(rq, leaf);
 	bpf_spin_unlock(&rq->lock);
 	return 0;
 }
 
-/* Find the urgent ones among the waiting threads, of the slots from i up. */
+/* The same for each waiting thread of the slots from i up. Looks without the lock, so that only urgent ones take it. */
 __noinline int urge_waiting(u32 i)
 {
 	struct run_queue *rq = the_queue();
@@ -32,40 +33,43 @@ __noinline int urge_waiting(u32 i)
 
 		if (i >= rq->economy.pool.fresh)
 			break;
-		if (c->kind == TB_KIND_THREAD && c->state & TB_QUEUED && may_be_urgent(rq, i) && !was_in_user_mode(i))
+		if (c->kind == TB_KIND_THREAD && c->state & TB_QUEUED &&
+		    (becomes_urgent(rq, i, URGENT_READER) || becomes_urgent(rq, i, URGENT_FROZEN)))
 			step_urge(i);
 		i++;
 	}
 	return 0;
 }
 
-/* The grace periods that lasted when the timer fired last; 0: none did. */
-u64 lasting;
-u64 lasting_expedited;
+/* An RCU grace period, normal or expedited. */
+struct grace {
+	u64 sequence; /* its number when minor_timer fired last; 0: none lasted then */
+	u32 seconds;  /* how often in a row the timer found one that it had found before */
+} grace_normal, grace_expedited;
 
-/* Does the grace period last that did at the last look? */
-static __always_inline bool still_lasts(u64 sequence, u64 *last)
+/* Of numbers between grace periods, the low bits are 0. */
+static __always_inline void watch_grace_period(struct grace *grace, u64 sequence)
 {
-	bool same = sequence == *last;
-
-	*last = sequence & 3 ? sequence : 0;
-	return same && *last;
+	grace->seconds = sequence & 3 && sequence == grace->sequence ? grace->seconds + 1 : 0;
+	grace->sequence = sequence & 3 ? sequence : 0;
 }
 
-/* Called each second. If an RCU grace period has lasted since the last call, its readers among the waiting threads are urgent. */
+/*
+ * Each second: has a grace period lasted since the last one? Then waiting threads that lost the CPU in an RCU read section are
+ * urgent, also those that entered it later and do not keep this grace period from ending.
+ */
 static __always_inline void watch_grace_periods(struct run_queue *rq)
 {
 	const struct rcu_state *state = (const struct rcu_state *)&rcu_state;
 	u64 sequence = 0, expedited = 0;
-	bool lasts, lasts_expedited;
 
-	if (!bpf_ksym_exists(&rcu_state))
+	if (!bpf_ksym_exists(&rcu_state) || !preempts_rcu_sections())
 		return;
 	bpf_probe_read_kernel(&sequence, sizeof(sequence), &state->gp_seq);
 	bpf_probe_read_kernel(&expedited, sizeof(expedited), &state->expedited_sequence);
-	lasts = still_lasts(sequence, &lasting);
-	lasts_expedited = still_lasts(expedited, &lasting_expedited);
-	rq->grace_s = lasts || lasts_expedited ? rq->grace_s + 1 : 0;
+	watch_grace_period(&grace_normal, sequence);
+	watch_grace_period(&grace_expedited, expedited);
+	rq->grace_s = (u32)tb_max(grace_normal.seconds, grace_expedited.seconds);
 	if (rq->grace_s)
 		urge_waiting(FIRST_SLOT);
 }
@@ -75,6 +79,9 @@ struct minor_timer {
 };
 
 /*
+ * Fires five times in patience_ns, for what need not be done at once: users without clients, kernel threads of CPUs that went
+ * offline, grace periods that do not end, and idle CPUs, which do not call dispatch, for frozen threads.
+ *
  * A frozen thread gets a slice of SLICE_OVERDUE_NS each patience_ns. Otherwise the kernel's watchdog would call it a stall, and
  * a lock of the kernel's that it holds would never be released. An idle CPU does not call dispatch, so the timer kicks it. The
  * timer always runs: if a freeze started it, a user that freezes again and again would keep it from ever firing.

@@ -109,8 +109,9 @@ __noinline int step_close_user(u32 client)
 		return 0;
 	bpf_spin_lock(&rq->lock);
 	c = tb_at(&rq->economy, client);
-	idle = c->kind == TB_KIND_USER && !state->closed && !state->owned && !state->nr_urgent && !c->clients && state->id &&
-	       c->parent == TB_BEST_EFFORT && c->tickets == default_base && state->limit == TOMBOLA_NO_LIMIT;
+	idle = c->kind == TB_KIND_USER && !state->closed && !state->owned && !state->nr_urgent[URGENT_FROZEN] &&
+	       !state->nr_urgent[URGENT_READER] && !c->clients && state->id && c->parent == TB_BEST_EFFORT &&
+	       c->tickets == default_base && state->limit == TOMBOLA_NO_LIMIT;
 	closed = idle && state->empty;
 	state->empty = (u8)idle;
 	state->closed |= (u8)closed;

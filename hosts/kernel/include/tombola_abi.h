@@ -126,7 +126,7 @@ enum tombola_counter {
 	TOMBOLA_COUNT_KEPT,               /* decisions that left the CPU to the same thread */
 	TOMBOLA_COUNT_PREEMPTIONS,        /* wake-ups that preempted the running thread at once */
 	TOMBOLA_COUNT_SLICE_SHORTENED,    /* wake-ups that shortened the running slice */
-	TOMBOLA_COUNT_OVERDUE,            /* picks out of turn: after too long a wait, or frozen in a system call */
+	TOMBOLA_COUNT_OVERDUE,            /* picks of overdue and of urgent threads */
 	TOMBOLA_COUNT_CLAMPED,            /* charges cut because the client was too far ahead (TB_AHEAD_MAX_NS) */
 	TOMBOLA_COUNT_MISPLACED,          /* picks of threads that could not run on that CPU, or not yet */
 	TOMBOLA_COUNT_EXITED_BEFORE_RUN,  /* picks whose thread had exited */

@@ -272,6 +272,13 @@ pub enum Error {
     OtherScheduler { name: String },
 
     #[error(
+        "the kernel hides the addresses of its variables, which the scheduler reads\n  \
+         cause: the setting kernel.kptr_restrict is 2, or the kernel was built without CONFIG_KALLSYMS\n  \
+         next:  sysctl kernel.kptr_restrict=1, then start Tombola again"
+    )]
+    HiddenAddresses,
+
+    #[error(
         "{tracer} already follows the runs\n  \
          cause: each record goes to one reader, so there is one at a time\n  \
          next:  find it with pgrep -af 'tombola trace', and end it (Ctrl-C, or kill PID)"

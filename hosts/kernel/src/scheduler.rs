@@ -26,7 +26,8 @@ use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sys::signal::{SigSet, Signal};
 use nix::sys::signalfd::SignalFd;
 use nix::unistd::Uid;
-use std::io;
+use std::fs::File;
+use std::io::{self, BufRead, BufReader};
 use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::ffi::OsStrExt;
@@ -299,6 +300,9 @@ fn check_machine() -> Result<()> {
             command: "tombola start",
         });
     }
+    if !addresses_are_shown() {
+        return Err(Error::HiddenAddresses);
+    }
     match libbpf_rs::num_possible_cpus() {
         Ok(cpus) if cpus > CPUS_MAX => Err(Error::TooManyCpus {
             cpus: cpus as u64,
@@ -306,6 +310,19 @@ fn check_machine() -> Result<()> {
         }),
         _ => Ok(()),
     }
+}
+
+/// A variable of the kernel's that the scheduler reads by its address (bpf/kernel.h).
+const VARIABLE: &str = " __cpu_active_mask";
+
+// Hidden addresses are read as 0, and libbpf loads the scheduler with them.
+fn addresses_are_shown() -> bool {
+    let Ok(symbols) = File::open("/proc/kallsyms") else {
+        return false;
+    };
+    let lines = BufReader::new(symbols).lines().map_while(std::result::Result::ok);
+    let mut found = lines.filter(|line| line.ends_with(VARIABLE));
+    found.next().is_some_and(|line| !line.starts_with("0000000000000000"))
 }
 
 fn check_no_scheduler() -> Result<()> {
