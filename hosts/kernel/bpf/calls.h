@@ -489,7 +489,7 @@ int tombola_call(struct tombola_call *call)
 	if (p)
 		bpf_task_release(p);
 	/* As in height_of, this look is outside of the RCU read section. */
-	if (!ret && changes(call->op) && tb_at(&rq->economy, TB_FROZEN)->active)
+	if (changes(call->op) && tb_at(&rq->economy, TB_FROZEN)->active)
 		urge_waiting(FIRST_SLOT);
 	return (int)ret;
 }

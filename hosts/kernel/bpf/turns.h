@@ -108,18 +108,14 @@ static __noinline u32 take_urgent(struct run_queue *rq, u64 mask, enum urgency w
 	return TB_NONE;
 }
 
-/* The next urgent leaf of either kind; frozen ones are fewer, and come first. */
-static __always_inline u32 next_urgent(struct run_queue *rq, u64 mask)
+static __always_inline bool is_empty(const struct urgent_leaves *urgent)
 {
-	u32 leaf = take_urgent(rq, mask, URGENT_FROZEN);
-
-	return leaf ? leaf : take_urgent(rq, mask, URGENT_READER);
+	return urgent->first == urgent->last;
 }
 
 static __always_inline bool urgent_wait(void)
 {
-	return urgent_leaves[URGENT_FROZEN].first != urgent_leaves[URGENT_FROZEN].last ||
-	       urgent_leaves[URGENT_READER].first != urgent_leaves[URGENT_READER].last;
+	return !is_empty(&urgent_leaves[URGENT_FROZEN]) || !is_empty(&urgent_leaves[URGENT_READER]);
 }
 
 /* On the CPU itself: a slice out of turn ends, if there is one. */
@@ -139,19 +135,21 @@ static __noinline u32 paying_user(struct tb_queue *q, u32 leaf)
 	return tb_child_of(q, TB_BEST_EFFORT, tb_frozen(q, leaf) ? pays_for(q, leaf) : leaf);
 }
 
-/* The first urgent leaf of either kind, if the user of `next` pays for it. */
-static __noinline u32 own_urgent(struct run_queue *rq, u64 mask, u32 next)
+/* The kind whose first urgent leaf the user of `next` pays for; URGENCIES: neither. */
+static __always_inline enum urgency own_urgency(struct tb_queue *q, u32 next)
 {
-	struct tb_queue *q = &rq->economy;
 	u32 user = tb_child_of(q, TB_BEST_EFFORT, next);
 
-	if (!user)
-		return TB_NONE;
-	if (paying_user(q, first_urgent(q, URGENT_FROZEN)) == user)
-		return take_urgent(rq, mask, URGENT_FROZEN);
-	if (paying_user(q, first_urgent(q, URGENT_READER)) == user)
-		return take_urgent(rq, mask, URGENT_READER);
-	return TB_NONE;
+	for (u32 why = URGENT_FROZEN; user && why < URGENCIES; why++)
+		if (paying_user(q, first_urgent(q, why)) == user)
+			return why;
+	return URGENCIES;
+}
+
+/* The kind whose turn it is: frozen ones are fewer, and come first. */
+static __always_inline enum urgency next_urgency(void)
+{
+	return is_empty(&urgent_leaves[URGENT_FROZEN]) ? URGENT_READER : URGENT_FROZEN;
 }
 
 /*
@@ -166,6 +164,7 @@ static __noinline u64 out_of_turn(struct run_queue *rq, struct cpu *c, u64 now, 
 	u32 overdue = tb_overdue(q, now, tombola_config.patience_ns, mask), urgent = TB_NONE;
 	u64 waited_ns = overdue ? now - tb_at(q, overdue)->since : 0, pause_ns = OVERDUE_PAUSE;
 	bool late = waited_ns >= 4 * tombola_config.patience_ns, pausing;
+	enum urgency why = URGENCIES;
 
 	if (late || (c->turn_was_urgent && rq->grace_s >= GRACE_LATE_S))
 		pause_ns = LATE_PAUSE;
@@ -176,12 +175,12 @@ static __noinline u64 out_of_turn(struct run_queue *rq, struct cpu *c, u64 now, 
 	if (c->shortest)
 		pause_ns = SLICE_MIN_NS;
 	pausing = (next || c->kthreads) && now - c->turn_end_ns < pause_ns;
-	if (pausing) {
-		if (!c->shortest)
-			urgent = own_urgent(rq, mask, next);
-	} else if (!overdue || (!c->turn_was_urgent && (!late || rq->grace_s))) {
-		urgent = next_urgent(rq, mask);
-	}
+	if (pausing && !c->shortest)
+		why = own_urgency(q, next);
+	else if (!pausing && (!overdue || (!c->turn_was_urgent && (!late || rq->grace_s))))
+		why = next_urgency();
+	if (why != URGENCIES)
+		urgent = take_urgent(rq, mask, why);
 	if (!urgent && (pausing || !overdue))
 		return next;
 	if (!pausing) {
