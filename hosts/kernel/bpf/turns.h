@@ -60,18 +60,20 @@ static __always_inline void add_urgent(u32 leaf, enum urgency why)
 	state_of(user)->nr_urgent[why]++;
 }
 
-/* Is a waiting leaf to be added to the urgent ones? If there are too many, the rest wait as long as any other. */
-static __always_inline bool becomes_urgent(struct run_queue *rq, u32 leaf, enum urgency why)
+/* Why a waiting leaf is to be added to the urgent ones; URGENCIES: it is not. If there are too many, the rest wait as others do. */
+static __always_inline enum urgency becomes_urgent(struct run_queue *rq, u32 leaf)
 {
-	return has_room(leaf, why) && (why == URGENT_READER ? is_stuck_reader(rq, leaf) : is_frozen_inside(rq, leaf));
+	enum urgency why = is_stuck_reader(rq, leaf) ? URGENT_READER : URGENT_FROZEN;
+
+	return has_room(leaf, why) && (why == URGENT_READER || is_frozen_inside(rq, leaf)) ? why : URGENCIES;
 }
 
 static __always_inline void wait_urgently(struct run_queue *rq, u32 leaf)
 {
-	if (becomes_urgent(rq, leaf, URGENT_READER))
-		add_urgent(leaf, URGENT_READER);
-	else if (becomes_urgent(rq, leaf, URGENT_FROZEN))
-		add_urgent(leaf, URGENT_FROZEN);
+	enum urgency why = becomes_urgent(rq, leaf);
+
+	if (why != URGENCIES)
+		add_urgent(leaf, why & 1);
 }
 
 /* The leaf that became urgent first; TB_NONE if it was removed since, or there is none. */
@@ -135,21 +137,22 @@ static __noinline u32 paying_user(struct tb_queue *q, u32 leaf)
 	return tb_child_of(q, TB_BEST_EFFORT, tb_frozen(q, leaf) ? pays_for(q, leaf) : leaf);
 }
 
-/* The kind whose first urgent leaf the user of `next` pays for; URGENCIES: neither. */
-static __always_inline enum urgency own_urgency(struct tb_queue *q, u32 next)
+/* Does the user of `next` pay for the first urgent leaf of a kind? */
+static __always_inline bool is_own_turn(struct tb_queue *q, u32 next, enum urgency why)
 {
 	u32 user = tb_child_of(q, TB_BEST_EFFORT, next);
 
-	for (u32 why = URGENT_FROZEN; user && why < URGENCIES; why++)
-		if (paying_user(q, first_urgent(q, why)) == user)
-			return why;
-	return URGENCIES;
+	return user && paying_user(q, first_urgent(q, why & 1)) == user;
 }
 
-/* The kind whose turn it is: frozen ones are fewer, and come first. */
+/* The kind that was asked last. Under the lock. */
+u32 last_urgency;
+
+/* The kinds take turns. */
 static __always_inline enum urgency next_urgency(void)
 {
-	return is_empty(&urgent_leaves[URGENT_FROZEN]) ? URGENT_READER : URGENT_FROZEN;
+	last_urgency = (last_urgency ^ 1) & 1;
+	return is_empty(&urgent_leaves[last_urgency]) ? last_urgency ^ 1 : last_urgency;
 }
 
 /*
@@ -164,7 +167,7 @@ static __noinline u64 out_of_turn(struct run_queue *rq, struct cpu *c, u64 now, 
 	u32 overdue = tb_overdue(q, now, tombola_config.patience_ns, mask), urgent = TB_NONE;
 	u64 waited_ns = overdue ? now - tb_at(q, overdue)->since : 0, pause_ns = OVERDUE_PAUSE;
 	bool late = waited_ns >= 4 * tombola_config.patience_ns, pausing;
-	enum urgency why = URGENCIES;
+	enum urgency why = next_urgency();
 
 	if (late || (c->turn_was_urgent && rq->grace_s >= GRACE_LATE_S))
 		pause_ns = LATE_PAUSE;
@@ -175,11 +178,8 @@ static __noinline u64 out_of_turn(struct run_queue *rq, struct cpu *c, u64 now, 
 	if (c->shortest)
 		pause_ns = SLICE_MIN_NS;
 	pausing = (next || c->kthreads) && now - c->turn_end_ns < pause_ns;
-	if (pausing && !c->shortest)
-		why = own_urgency(q, next);
-	else if (!pausing && (!overdue || (!c->turn_was_urgent && (!late || rq->grace_s))))
-		why = next_urgency();
-	if (why != URGENCIES)
+	if (pausing ? !c->shortest && is_own_turn(q, next, why)
+		    : !overdue || (!c->turn_was_urgent && (!late || rq->grace_s)))
 		urgent = take_urgent(rq, mask, why);
 	if (!urgent && (pausing || !overdue))
 		return next;

@@ -33,8 +33,7 @@ __noinline int urge_waiting(u32 i)
 
 		if (i >= rq->economy.pool.fresh)
 			break;
-		if (c->kind == TB_KIND_THREAD && c->state & TB_QUEUED &&
-		    (becomes_urgent(rq, i, URGENT_READER) || becomes_urgent(rq, i, URGENT_FROZEN)))
+		if (c->kind == TB_KIND_THREAD && c->state & TB_QUEUED && becomes_urgent(rq, i) != URGENCIES)
 			step_urge(i);
 		i++;
 	}
