@@ -320,9 +320,13 @@ fn addresses_are_shown() -> bool {
     let Ok(symbols) = File::open("/proc/kallsyms") else {
         return false;
     };
-    let lines = BufReader::new(symbols).lines().map_while(std::result::Result::ok);
+    let lines = BufReader::new(symbols)
+        .lines()
+        .map_while(std::result::Result::ok);
     let mut found = lines.filter(|line| line.ends_with(VARIABLE));
-    found.next().is_some_and(|line| !line.starts_with("0000000000000000"))
+    found
+        .next()
+        .is_some_and(|line| !line.starts_with("0000000000000000"))
 }
 
 fn check_no_scheduler() -> Result<()> {
