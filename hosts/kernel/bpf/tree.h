@@ -10,43 +10,11 @@
 static __noinline u32 used_from(struct tb_queue *q, u32 i, u32 end)
 {
 	tb_loop(TREE_LOOKS) {
-		if (i >= end || (is_whole(i) && tb_at(q, i)->kind != TB_KIND_FREE && is_visible(q, i)))
+		if (i >= end || (tb_at(q, i)->kind != TB_KIND_FREE && is_visible(q, i)))
 			break;
 		i++;
 	}
 	return i < end ? i : TB_NONE;
-}
-
-enum of_parts { PARTS_STATE, PARTS_ACTIVE, PARTS_USED, PARTS_TICKETS };
-
-static __always_inline u64 look_at(const struct tb_client *c, u32 what)
-{
-	switch (what) {
-	case PARTS_STATE:
-		return c->state;
-	case PARTS_ACTIVE:
-		return c->active;
-	case PARTS_USED:
-		return c->used_ns;
-	default:
-		return tb_active_tickets(c);
-	}
-}
-
-/* One number of a client, or the sum over a group's parts; of states, all bits that any part has. */
-__noinline u64 look_at_parts(u32 i, u32 what)
-{
-	u64 sum = 0, one;
-
-	if (is_leaf(i))
-		return look_at(&tb_global_pool.client[slot(i)], what);
-	for (u32 queue = 0; queue < NR_QUEUES && can_loop; queue++) {
-		if (queue >= tombola_config.nr_queues)
-			break;
-		one = look_at(&tb_global_pool.client[slot(part_on(i, queue))], what);
-		sum = what == PARTS_STATE ? sum | one : sum + one;
-	}
-	return sum;
 }
 
 static __always_inline void describe(struct tombola_node *node, struct tb_queue *q, u32 i)
@@ -55,18 +23,18 @@ static __always_inline void describe(struct tombola_node *node, struct tb_queue 
 	struct client_state *state = state_of(i);
 
 	node->index = i;
-	node->parent = parent_of(q, i);
+	node->parent = c->parent;
 	node->kind = c->kind;
 	node->id = state->id;
-	node->tickets = tickets_at(q, i);
-	node->active = look_at_parts(i, PARTS_STATE) & TB_ACTIVE;
-	node->clients = (u32)look_at_parts(i, PARTS_ACTIVE);
+	node->tickets = c->tickets;
+	node->active = c->state & TB_ACTIVE;
+	node->clients = c->active;
 	node->tgid = state->tgid;
 	node->uid = c->kind == TB_KIND_USER ? state->id : state_of(state->user)->id;
 	node->limit = state->limit;
-	node->used_ns = look_at_parts(i, PARTS_USED);
+	node->used_ns = c->used_ns;
 	node->wins = state->wins;
-	node->weight = look_at_parts(i, PARTS_TICKETS) >> ticket_shift();
+	node->weight = tb_active_tickets(c);
 	node->number = number_of(i);
 	/* Word by word: kernels before 7 take constant offsets only. */
 	for (u32 k = 0; k < TOMBOLA_NAME / sizeof(u64); k++)
@@ -89,14 +57,14 @@ static __always_inline void hide_other(struct tombola_node *node, struct tb_queu
 SEC("syscall")
 int tombola_tree(struct tombola_tree *tree)
 {
-	struct run_queue *rq = first_queue();
+	struct run_queue *rq = the_queue();
 	u32 i, end, n = 0;
 
 	if (!rq || !running)
 		return -ENODEV;
 	end = (tree->from | (TREE_LOOKS - 1)) + 1;
-	if (end > slots_end())
-		end = slots_end();
+	if (end > rq->economy.pool.fresh)
+		end = rq->economy.pool.fresh;
 	i = used_from(&rq->economy, tree->from, end);
 #pragma clang loop unroll(full)
 	for (u32 k = 0; k < TOMBOLA_TREE_NODES; k++) {
@@ -108,7 +76,7 @@ int tombola_tree(struct tombola_tree *tree)
 		}
 	}
 	tree->count = n;
-	if (!i && end < slots_end())
+	if (!i && end < rq->economy.pool.fresh)
 		i = end;
 	tree->from = i;
 	return 0;
