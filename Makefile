@@ -28,6 +28,7 @@ build: deps
 lint: deps
 	$(CARGO) fmt --check
 	$(CARGO) clippy --release --workspace --all-targets -- -D warnings
+	$(CARGO) test --release --package tombola-lab --test layout
 
 demo: vm build
 	target/release/tombola-lab demo --out out/demo

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-/* Where a client is at home, and which currency pays for a frozen one. Read under the lock, or where an outdated answer will do. */
+/* Where a client is at home, and who pays for a frozen one. Read under the lock, or where an outdated answer does no harm. */
 #pragma once
 #include "state.h"
 

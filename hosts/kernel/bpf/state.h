@@ -146,7 +146,7 @@ struct client_state {
 	u32 child;
 	u32 child_tid; /* that thread's tid, */
 	u64 forked_ns; /* and its own young_ns then, with the run that was not charged yet */
-	/* Of a leaf: where it lost the CPU last. In user mode: its exec_ns then. In an RCU read section: IN_RCU_SECTION. Else 0. */
+	/* Of a leaf: where it lost the CPU last. In user mode: its exec_ns. In an RCU read section: IN_RCU_SECTION. Else 0. */
 	u64 stopped_at;
 	u64 frozen_ns; /* of a leaf: CPU time used since it was frozen, and by its forker before the fork */
 	u64 home;    /* of a client of the frozen root or of a reservation: number of the currency that it comes from */

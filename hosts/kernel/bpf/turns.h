@@ -60,7 +60,7 @@ static __always_inline void add_urgent(u32 leaf, enum urgency why)
 	state_of(user)->nr_urgent[why]++;
 }
 
-/* Why a waiting leaf is to be added to the urgent ones; URGENCIES: it is not. If there are too many, the rest wait as others do. */
+/* Why a waiting leaf is to be added to the urgent ones; URGENCIES: it is not. If there are too many, the rest wait as usual. */
 static __always_inline enum urgency becomes_urgent(struct run_queue *rq, u32 leaf)
 {
 	enum urgency why = is_stuck_reader(rq, leaf) ? URGENT_READER : URGENT_FROZEN;
