@@ -201,6 +201,9 @@ static __always_inline void keep(s32 cpu, struct task_struct *p, struct tb_queue
 	if (trace_on)
 		trace_run(p, t, q, 1);
 	t->slice_ns = slice_ns;
+	/* From now on the kernel waits for this section's end, as if the thread had stopped. */
+	if (in_rcu_section(p))
+		state_of(t->client)->stopped_at = IN_RCU_SECTION;
 	begin(cpu, q, t, now);
 	task_set_slice(p, slice_ns);
 }
@@ -216,7 +219,9 @@ void BPF_STRUCT_OPS(tombola_dispatch, s32 cpu, struct task_struct *prev)
 
 	if (!rq)
 		return;
-	end_turn(c, now);
+	end_turn(c, held);
+	/* Or else its leaf exited before it ran. */
+	c->turn_leaf = TB_NONE;
 	if (kthreads_are_due(c, now) && run_kthread(cpu, c))
 		return;
 	drawn = step_draw((u32)cpu, held, now, cpu_mask(cpu) | inactive_cpus());
@@ -234,7 +239,7 @@ void BPF_STRUCT_OPS(tombola_dispatch, s32 cpu, struct task_struct *prev)
 		}
 		return;
 	}
-	if (!c->drawn_ns && !c->turn_ns)
+	if (!c->drawn_ns && !c->turn_leaf)
 		c->drawn_ns = now;
 	waiting = rq->economy.waiting + (held && winner != held);
 	if (drawn & DRAW_URGENT)
@@ -336,6 +341,7 @@ void BPF_STRUCT_OPS(tombola_stopping, struct task_struct *p, bool runnable)
 	if (!t->client || !(rq = the_queue()))
 		return;
 	account_runtime(p, t);
+	end_turn(c, t->client);
 	if (runnable)
 		settle_bill(t->client, 0);
 	else
@@ -347,6 +353,8 @@ void BPF_STRUCT_OPS(tombola_stopping, struct task_struct *p, bool runnable)
 	 */
 	if (in_rcu_section(p))
 		state->stopped_at = IN_RCU_SECTION;
+	else if (runnable && state->stopped_at == IN_RCU_SECTION)
+		state->stopped_at = LEFT_RCU_SECTION;
 	else
 		state->stopped_at = runnable && in_user_mode(p) ? t->exec_ns : 0;
 	if (tb_frozen(&rq->economy, t->client)) {

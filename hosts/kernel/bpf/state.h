@@ -123,8 +123,12 @@ struct urgent_leaves {
 	struct urgent_leaf leaf[NR_URGENT];
 } urgent_leaves[URGENCIES];
 
-/* client_state.stopped_at of a thread that lost the CPU in an RCU read section. No exec_ns is as large. */
+/*
+ * client_state.stopped_at of a thread that lost the CPU in an RCU read section, or in the slice in which it left one: the kernel
+ * forgets the section before it reports its end, and the thread can lose the CPU in between. No exec_ns is as large.
+ */
 #define IN_RCU_SECTION (~0ull)
+#define LEFT_RCU_SECTION (~0ull - 1)
 
 struct client_state {
 	u64 precharge_ns; /* what a leaf was charged in advance for its run */
@@ -146,7 +150,7 @@ struct client_state {
 	u32 child;
 	u32 child_tid; /* that thread's tid, */
 	u64 forked_ns; /* and its own young_ns then, with the run that was not charged yet */
-	/* Of a leaf: where it lost the CPU last. In user mode: its exec_ns. In an RCU read section: IN_RCU_SECTION. Else 0. */
+	/* Of a leaf: where it lost the CPU last. IN_RCU_SECTION, LEFT_RCU_SECTION; in user mode: its exec_ns; else 0. */
 	u64 stopped_at;
 	u64 frozen_ns; /* of a leaf: CPU time used since it was frozen, and by its forker before the fork */
 	u64 home;    /* of a client of the frozen root or of a reservation: number of the currency that it comes from */
@@ -232,9 +236,9 @@ struct cpu {
 	u64 since_ns;   /* when its run began, or was last settled */
 	u64 end_ns;     /* when the slice is to end; 0: none of a thread in our class is running */
 	u64 timer_ns;   /* when the timer will fire */
-	u64 turn_ns;    /* when a slice out of turn began; 0: there is none */
-	u64 turn_end_ns; /* when the last of these ended, */
-	u64 turn_took_ns; /* how long it took, */
+	u32 turn_leaf;  /* the leaf that has, or is about to have, a slice out of turn; TB_NONE: none */
+	u64 turn_end_ns; /* when the last of these slices ended, */
+	u64 turn_took_ns; /* how much CPU time its leaf used, */
 	u32 turn_was_urgent; /* and whether its leaf was urgent */
 	u32 late;       /* the leaf whose slice out of turn ends as soon as it begins; TB_NONE: there is none */
 	u32 offline;    /* it calls dispatch no more */

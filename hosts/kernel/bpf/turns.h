@@ -6,8 +6,8 @@
  * A leaf that waits is urgent if others may wait for its thread:
  *
  *   - It is frozen in a system call, and may hold a kernel lock.
- *   - It lost the CPU in an RCU read section, and a grace period does not end (grace_s). The kernel reports a stall after 21 s,
- *     and ends the scheduler.
+ *   - It lost the CPU in an RCU read section, or where it left one, and a grace period does not end (grace_s). The kernel reports
+ *     a stall after 21 s, and ends the scheduler.
  *
  * Where the next leaf is of the user that pays for the first urgent leaf of a kind, that one runs instead, at once: nobody else's
  * turn is taken. Elsewhere a pause follows each slice out of turn on a CPU that others want. So all such leaves together get a
@@ -24,7 +24,7 @@
 
 static __always_inline bool is_stuck_reader(struct run_queue *rq, u32 leaf)
 {
-	return rq->grace_s && state_of(leaf)->stopped_at == IN_RCU_SECTION;
+	return rq->grace_s && state_of(leaf)->stopped_at >= LEFT_RCU_SECTION;
 }
 
 /*
@@ -120,14 +120,17 @@ static __always_inline bool urgent_wait(void)
 	return !is_empty(&urgent_leaves[URGENT_FROZEN]) || !is_empty(&urgent_leaves[URGENT_READER]);
 }
 
-/* On the CPU itself: a slice out of turn ends, if there is one. */
-static __always_inline void end_turn(struct cpu *c, u64 now)
+/*
+ * On the CPU itself: a leaf stops, or is about to get another slice. If it had a slice out of turn, that ends. Only what it used
+ * counts: a real-time task that took the CPU meanwhile must not make the pause longer.
+ */
+static __always_inline void end_turn(struct cpu *c, u32 leaf)
 {
-	if (!c->turn_ns)
+	if (!leaf || c->turn_leaf != leaf)
 		return;
-	c->turn_took_ns = now - c->turn_ns;
-	c->turn_end_ns = now;
-	c->turn_ns = 0;
+	c->turn_took_ns = task_at(leaf)->sliced_ns;
+	c->turn_end_ns = now_ns();
+	c->turn_leaf = TB_NONE;
 	c->late = TB_NONE;
 }
 
@@ -185,7 +188,7 @@ static __noinline u64 out_of_turn(struct run_queue *rq, struct cpu *c, u64 now, 
 		return next;
 	if (!pausing) {
 		c->turn_was_urgent = !!urgent;
-		c->turn_ns = now;
+		c->turn_leaf = urgent ? urgent : overdue;
 	}
 	if (urgent)
 		return urgent | DRAW_URGENT;
