@@ -54,8 +54,8 @@ test: vm lint build manuals
 
 # As `make test` does it, but for long.
 robust: vm build
-	TOMBOLA_RACES_SECONDS=600 TOMBOLA_ECONOMY_STEPS=10000 TOMBOLA_RESTARTS=100 TOMBOLA_ECONOMIES=10 \
-		$(CARGO) test --release --package tombola-lab --test machine -- robust:: economies:: attacks:: \
+	TOMBOLA_RACES_SECONDS=600 TOMBOLA_ECONOMY_STEPS=10000 TOMBOLA_RESTARTS=100 TOMBOLA_ECONOMIES=10 TOMBOLA_WINDOWS=3 \
+		$(CARGO) test --release --package tombola-lab --test machine -- robust:: economies:: attacks:: kernel:: \
 		--include-ignored --nocapture --test-threads=1
 
 clean: vm-clean

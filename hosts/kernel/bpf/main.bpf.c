@@ -219,9 +219,8 @@ void BPF_STRUCT_OPS(tombola_dispatch, s32 cpu, struct task_struct *prev)
 
 	if (!rq)
 		return;
-	end_turn(c, held);
-	/* Or else its leaf exited before it ran. */
-	c->turn_leaf = TB_NONE;
+	if (c->turn_leaf)
+		end_turn(c, now);
 	if (kthreads_are_due(c, now) && run_kthread(cpu, c))
 		return;
 	drawn = step_draw((u32)cpu, held, now, cpu_mask(cpu) | inactive_cpus());
@@ -341,7 +340,8 @@ void BPF_STRUCT_OPS(tombola_stopping, struct task_struct *p, bool runnable)
 	if (!t->client || !(rq = the_queue()))
 		return;
 	account_runtime(p, t);
-	end_turn(c, t->client);
+	if (c->turn_leaf == t->client)
+		end_turn(c, now_ns());
 	if (runnable)
 		settle_bill(t->client, 0);
 	else

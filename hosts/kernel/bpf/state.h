@@ -237,8 +237,9 @@ struct cpu {
 	u64 end_ns;     /* when the slice is to end; 0: none of a thread in our class is running */
 	u64 timer_ns;   /* when the timer will fire */
 	u32 turn_leaf;  /* the leaf that has, or is about to have, a slice out of turn; TB_NONE: none */
+	u64 turn_ns;    /* when that began */
 	u64 turn_end_ns; /* when the last of these slices ended, */
-	u64 turn_took_ns; /* how much CPU time its leaf used, */
+	u64 turn_took_ns; /* how long it took, */
 	u32 turn_was_urgent; /* and whether its leaf was urgent */
 	u32 late;       /* the leaf whose slice out of turn ends as soon as it begins; TB_NONE: there is none */
 	u32 offline;    /* it calls dispatch no more */

@@ -121,15 +121,13 @@ static __always_inline bool urgent_wait(void)
 }
 
 /*
- * On the CPU itself: a leaf stops, or is about to get another slice. If it had a slice out of turn, that ends. Only what it used
- * counts: a real-time task that took the CPU meanwhile must not make the pause longer.
+ * On the CPU itself: the slice out of turn ends. When its leaf stops, not only at the next draw: a real-time task that has the CPU
+ * until then must not make the pause longer.
  */
-static __always_inline void end_turn(struct cpu *c, u32 leaf)
+static __always_inline void end_turn(struct cpu *c, u64 now)
 {
-	if (!leaf || c->turn_leaf != leaf)
-		return;
-	c->turn_took_ns = task_at(leaf)->sliced_ns;
-	c->turn_end_ns = now_ns();
+	c->turn_took_ns = now - c->turn_ns;
+	c->turn_end_ns = now;
 	c->turn_leaf = TB_NONE;
 	c->late = TB_NONE;
 }
@@ -189,6 +187,7 @@ static __noinline u64 out_of_turn(struct run_queue *rq, struct cpu *c, u64 now, 
 	if (!pausing) {
 		c->turn_was_urgent = !!urgent;
 		c->turn_leaf = urgent ? urgent : overdue;
+		c->turn_ns = now;
 	}
 	if (urgent)
 		return urgent | DRAW_URGENT;

@@ -20,7 +20,7 @@ struct Attacks {
     windows: BTreeMap<String, Value>,
     /// CPUs that a process received by the kernel's account, by case and user.
     accounts: BTreeMap<(String, String), f64>,
-    /// A long wait in each case, in microseconds.
+    /// A long wait in each case, in microseconds; of several the longest.
     late_us: BTreeMap<String, f64>,
     wrong: Vec<String>,
 }
@@ -144,8 +144,9 @@ fn parse(output: &str) -> Attacks {
             attacks.accounts.insert(key, used_ns / elapsed_ns);
         } else if let Some(late) = line.strip_prefix("LATE ") {
             let (name, late_us) = late.split_once(' ').expect("a name and a number");
-            let late_us = late_us.parse().expect("a number");
-            attacks.late_us.insert(name.to_string(), late_us);
+            let late_us: f64 = late_us.parse().expect("a number");
+            let longest = attacks.late_us.entry(name.to_string()).or_default();
+            *longest = longest.max(late_us);
         } else if line.starts_with('{') {
             let status: Value = serde_json::from_str(line).expect("status prints JSON");
             if status["tombola"].is_null() {

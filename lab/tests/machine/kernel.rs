@@ -2,8 +2,10 @@
 //! ten seconds; and the latency of threads that must not wait.
 //!
 //! The figures are in virtual time, the same in every run. They are read from `tombola status --json`, as a user would.
+//! `TOMBOLA_WINDOWS` says in how many windows; `make robust` looks at several.
 
 use crate::common::{image_with, nothing_is_left};
+use crate::environment::from_environment;
 use crate::status::{counter, processes, received, user};
 use serde_json::Value;
 use std::collections::BTreeMap;
@@ -30,7 +32,7 @@ struct Run {
     cpus: u32,
     /// Options of `tombola start`.
     options: &'static str,
-    windows: u32,
+    /// Of each window of time.
     seconds: u32,
     sets: &'static str,
 }
@@ -39,7 +41,6 @@ impl Run {
     fn cases(&self) -> Cases {
         let Run {
             options,
-            windows,
             seconds,
             sets,
             ..
@@ -53,6 +54,7 @@ impl Run {
             ..Machine::default()
         };
         let image = image_with("kernel.sh", include_str!("kernel.sh"));
+        let windows = from_environment("TOMBOLA_WINDOWS", 1);
         let command = format!("sh /kernel.sh '{options}' {windows} {seconds} {sets}");
         let outcome = machine
             .shell(&image, &command, |progress| {
@@ -266,7 +268,6 @@ fn stride_shares_on_the_newest_kernel() {
         kernel: Kernel::Newest,
         cpus: 1,
         options: "--policy stride",
-        windows: 2,
         seconds: 10,
         sets: "users crowds pitfalls inside ratios",
     }
@@ -291,7 +292,6 @@ fn stride_shares_on_two_cpus() {
         kernel: Kernel::Newest,
         cpus: 2,
         options: "--policy stride",
-        windows: 2,
         seconds: 10,
         sets: "users displaced sent",
     }
@@ -319,7 +319,6 @@ fn what_cannot_be_used_is_shared_by_tickets() {
         kernel: Kernel::Newest,
         cpus: 3,
         options: "--policy stride",
-        windows: 2,
         seconds: 10,
         sets: "unusable",
     }
@@ -338,7 +337,6 @@ fn stride_shares_on_the_oldest_kernel() {
         kernel: Kernel::Oldest,
         cpus: 1,
         options: "--policy stride",
-        windows: 1,
         seconds: 10,
         sets: "users inside kernel_thread",
     }
@@ -361,7 +359,6 @@ fn lottery_shares_on_the_newest_kernel() {
         kernel: Kernel::Newest,
         cpus: 1,
         options: "--policy lottery",
-        windows: 1,
         seconds: 5,
         sets: "users",
     }
@@ -385,7 +382,6 @@ fn shares_hold_when_slices_end_at_the_tick() {
         kernel: Kernel::Newest,
         cpus: 1,
         options: "--slice-end tick --quantum 100us",
-        windows: 1,
         seconds: 10,
         sets: "users",
     }
@@ -403,7 +399,6 @@ fn nobody_waits_too_long() {
         kernel: Kernel::Newest,
         cpus: 1,
         options: "--policy stride",
-        windows: 1,
         seconds: 10,
         sets: "sleepers others administrator extremes",
     }

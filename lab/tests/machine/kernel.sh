@@ -51,7 +51,7 @@ users() {
 
     as alice burn
     several 3 as bob 'burn --yielding'
-    measure yielders
+    measure yielders 2 "$seconds"
 
     several 3 as alice burn
     as bob messages
