@@ -11,8 +11,8 @@ all: build manuals
 help:
 	@echo 'make demo    three users with 3:2:1 tickets on a real kernel, in a virtual machine'
 	@echo 'make test    every test, those on the real kernel too'
-	@echo 'make robust  ten minutes of stress, ten thousand steps of random economies, a hundred restarts; and the shares'
-	@echo '             of 80 economies on 2 to 7 CPUs, 22 s of each'
+	@echo 'make robust  ten minutes of stress, ten thousand steps of random economies, a hundred restarts; attacks on more'
+	@echo '             machines; shares in three windows of time; and those of 80 economies on 2 to 7 CPUs, 22 s of each'
 	@echo 'make lab-NAME  an experiment; target/release/tombola-lab --list says which there are'
 	@echo 'make         the programs, in target/release, and their manual pages and completions, in target/manuals'
 	@echo 'make install what make has made, as root; below PREFIX=/usr/local if not said, with DESTDIR= before it'
