@@ -121,8 +121,8 @@ static __always_inline bool urgent_wait(void)
 }
 
 /*
- * On the CPU itself: the slice out of turn ends. When its leaf stops, not only at the next draw: a real-time task that has the CPU
- * until then must not make the pause longer.
+ * On the CPU itself: the slice out of turn ends. Called when its leaf stops, not only at the next draw: a real-time task that has
+ * the CPU until then must not make the pause longer.
  */
 static __always_inline void end_turn(struct cpu *c, u64 now)
 {
