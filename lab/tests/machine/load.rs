@@ -8,9 +8,10 @@ const VERIFIED_MAX: u32 = 100_000;
 
 const POLICIES: [&str; 2] = ["stride", "lottery"];
 
+/// Each policy has a file of its own: the second start must not be judged by what the first one said.
 const START: &str = "for policy in POLICIES; do \
-                     tombola start --verbose --policy $policy >/tmp/said 2>&1 & \
-                     until grep -q 'tombola schedules' /tmp/said || ! kill -0 $!; do sleep 0.2; done; cat /tmp/said; \
+                     tombola start --verbose --policy $policy >/tmp/$policy 2>&1 & \
+                     until grep -q 'tombola schedules' /tmp/$policy || ! kill -0 $!; do sleep 0.2; done; cat /tmp/$policy; \
                      tombola stop >/dev/null; done";
 
 fn verified(kernel: Kernel) {
