@@ -11,7 +11,7 @@ use model::Tally;
 use proptest::prelude::*;
 use random::Random;
 use std::time::Instant;
-use tombola_core::{BEST_EFFORT, Bill, Economy, Kind, Rules, limits};
+use tombola_core::{BEHIND, BEST_EFFORT, Bill, Economy, Kind, Rules, limits};
 
 /// Histories of 500 steps each: two thousand are a million operations. TOMBOLA_HISTORIES asks for more or fewer. A debug
 /// build, where the C traps on undefined behaviour, plays a quarter.
@@ -108,4 +108,46 @@ fn tickets_change_after_a_long_sleep() {
         economy.set_tickets(sleeper, 10_000);
         economy.set_pass(sleeper, 0);
     }
+}
+
+/// Alice has had 60 ms with each of 40 threads that nothing could preempt, out of turn. A thread of hers that runs now has waited
+/// for the others, and bob for her: both are behind. Bob is next, although she is not ahead of the mean, in which he is missing.
+#[test]
+fn a_client_that_is_behind_does_not_wait_for_another() {
+    const MS: u64 = 1_000_000;
+    let mut economy = Economy::new(Rules::stride(MS));
+    let client = |economy: &mut Economy, kind, parent, tickets| {
+        economy.new_client(kind, parent, tickets).unwrap()
+    };
+    let run = |economy: &mut Economy, leaf, used_ns| {
+        economy.withdraw(leaf);
+        economy.charge(
+            leaf,
+            &Bill {
+                used_ns,
+                ..Bill::default()
+            },
+        );
+    };
+    let [alice, bob] = [(), ()].map(|()| client(&mut economy, Kind::User, BEST_EFFORT, 1000));
+    let threads: Vec<u32> = (0..41)
+        .map(|_| client(&mut economy, Kind::Thread, alice, 100))
+        .collect();
+    let hog = client(&mut economy, Kind::Thread, bob, 100);
+    for &leaf in threads.iter().chain([&hog]) {
+        economy.join(leaf, u64::MAX);
+        economy.wait(leaf, u64::MAX, 0);
+    }
+    for &leaf in &threads[1..] {
+        run(&mut economy, leaf, 60 * MS);
+        economy.wait(leaf, u64::MAX, 0);
+    }
+    run(&mut economy, hog, MS);
+    economy.wait(hog, u64::MAX, 0);
+    run(&mut economy, threads[0], MS);
+    for i in [bob, threads[0]] {
+        assert_ne!(economy.client(i).state & BEHIND, 0, "client {i}");
+    }
+    assert_eq!(economy.pick(u64::MAX), Some(hog));
+    assert!(!economy.keeps(threads[0], hog));
 }

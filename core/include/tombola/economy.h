@@ -42,7 +42,7 @@
  * measures is forgiven, and bound CPUs have rules of their own (tb_held_pass).
  *
  * A leaf that is behind, or whose currency is, needs its CPU all the time. It keeps the CPU although its currencies are a little
- * ahead; they give back another of their CPUs (tb_keeps).
+ * ahead; they give back another of their CPUs (tb_keeps). From a client that is behind, too, it does not keep the CPU so.
  *
  * Passing over. A currency may be next on a CPU although all of its clients that wait for that CPU are ahead of their due inside
  * it. Its other clients run already, or wait for the CPUs that they are bound to, and would miss what these use. So the pick
@@ -680,14 +680,16 @@ TB_INLINE u64 tb_slack_limit(const struct tb_rules *r, const struct tb_client *p
 }
 
 /*
- * Is a running leaf, or one of its currencies up to `top`, behind? It needs its CPU all the time. So it keeps the CPU although
- * `top` is a little ahead, and `top` gives back another of its CPUs when a slice ends there.
+ * Is a running leaf, or one of its currencies up to `top`, behind, while `waiting`, the client beside `top` that could run
+ * instead, is not? Then the leaf needs its CPU all the time. So it keeps the CPU although `top` is a little ahead, and `top` gives
+ * back another of its CPUs when a slice ends there. Where both are behind, the usual order decides: clients that are behind do
+ * not count in vnow, so however long `waiting` has waited, `top` would not be ahead.
  */
-TB_FN u32 tb_is_behind(struct tb_queue *q, u32 leaf, u32 top)
+TB_FN u32 tb_is_behind(struct tb_queue *q, u32 leaf, u32 top, const struct tb_client *waiting)
 {
 	u32 behind = 0;
 
-	if (!q->behind)
+	if (!q->behind || waiting->state & TB_BEHIND)
 		return 0;
 	tb_loop(TB_DEPTH) {
 		behind |= tb_at(q, leaf)->state & TB_BEHIND;
@@ -867,7 +869,7 @@ TB_FN u32 tb_keeps(struct tb_queue *q, const struct tb_rules *r, u32 held, u32 b
 
 	if (!h->parent)
 		return h->kind != TB_KIND_FROZEN;
-	if (tb_is_behind(q, held, (u32)both))
+	if (tb_is_behind(q, held, (u32)both, b))
 		return !tb_before(tb_slack_limit(r, p, h), tb_settled(h));
 	if (tb_holds_up(q, held, (u32)both))
 		return 0;
@@ -927,7 +929,7 @@ TB_FN u64 tb_crossing_ns(struct tb_queue *q, const struct tb_rules *r, u64 both,
 	if (!h->parent)
 		return h->kind == TB_KIND_FROZEN ? 0 : TB_NEVER;
 	until = w->pass;
-	if (tb_is_behind(q, runner, (u32)both)) {
+	if (tb_is_behind(q, runner, (u32)both, w)) {
 		/* `stands` includes what other leaves below h were charged in advance, which is not to count. */
 		until = tb_slack_limit(r, p, h) + (h->pass - tb_settled(h));
 		until -= tb_advance(run->precharge_ns, TB_DRAW_ONE, h->tickets);

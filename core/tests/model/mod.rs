@@ -704,11 +704,11 @@ impl Model {
         self.is_any_leaf_bound() && out.next().is_some()
     }
 
-    /// Is a leaf, or one of its currencies up to `top`, behind?
-    fn is_behind(&self, leaf: u32, top: u32) -> bool {
+    /// Is a leaf, or one of its currencies up to `top`, behind, and the client that waits beside `top` not?
+    fn is_behind(&self, leaf: u32, top: u32, waiting: u32) -> bool {
         let line = self.line(leaf);
         let up_to = line.iter().position(|&k| k == top).unwrap();
-        line[..=up_to].iter().any(|&k| self.at(k).behind)
+        !self.at(waiting).behind && line[..=up_to].iter().any(|&k| self.at(k).behind)
     }
 
     pub fn overdue(&self, now: u64, patience_ns: u64, mask: u64) -> Option<u32> {
@@ -747,7 +747,7 @@ impl Model {
         if self.at(h).parent == 0 {
             return h != FROZEN;
         }
-        if self.is_behind(held, h) {
+        if self.is_behind(held, h, b) {
             self.tally.kept_behind += 1;
             return self.settled(h) <= self.slack_limit(h);
         }
@@ -778,7 +778,7 @@ impl Model {
         let (waking, runner, parent) = (self.at(w), self.at(h), self.at(h).parent);
         let (vnow, stands) = (self.vnow(parent), self.projected(h, run));
         let (mut until, mut eligible_ns) = (waking.pass, 0);
-        if self.is_behind(leaf, h) {
+        if self.is_behind(leaf, h, w) {
             // `stands` includes what other leaves below it were charged in advance, which does not count.
             until = self.slack_limit(h) + scaled(runner.precharged_ns, runner.tickets)
                 - scaled(run.precharge_ns, runner.tickets);
