@@ -681,9 +681,9 @@ TB_INLINE u64 tb_slack_limit(const struct tb_rules *r, const struct tb_client *p
 
 /*
  * Is a running leaf, or one of its currencies up to `top`, behind, while `waiting`, the client beside `top` that could run
- * instead, is not? Then the leaf needs its CPU all the time. So it keeps the CPU although `top` is a little ahead, and `top` gives
- * back another of its CPUs when a slice ends there. Where both are behind, the usual order decides: clients that are behind do
- * not count in vnow, so however long `waiting` has waited, `top` would not be ahead.
+ * instead, is not? Then the leaf needs its CPU all the time. So it keeps the CPU although `top` is a little ahead, and `top`
+ * gives back another of its CPUs when a slice ends there. Where both are behind, the usual order decides: clients that are
+ * behind do not count in vnow, so however long `waiting` has waited, `top` would not be ahead.
  */
 TB_FN u32 tb_is_behind(struct tb_queue *q, u32 leaf, u32 top, const struct tb_client *waiting)
 {
