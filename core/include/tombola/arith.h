@@ -13,7 +13,7 @@
 /* 1 if x is negative, else 0. The compiler would make a branch of it, and the verifier walk both ways to the end. */
 TB_INLINE u32 tb_is_negative(u64 x)
 {
-	__asm__ volatile("" : "+r"(x));
+	tb_forget(x);
 	return (u32)(x >> 63);
 }
 

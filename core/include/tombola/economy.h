@@ -301,11 +301,11 @@ TB_INLINE u64 tb_bounded_for(u64 pass, u64 vnow, u64 tickets, u64 behind_ns, u64
  */
 TB_INLINE u64 tb_credit_ns(const struct tb_rules *r, const struct tb_client *p, const struct tb_client *c, u64 by_sibling)
 {
-	u64 lag_ns = c->level > r->credit_ns ? c->level : r->credit_ns, weight = p->weight;
+	u64 lag_ns = tb_max(c->level, r->credit_ns), weight = p->weight;
 	u64 owed = tb_before(c->pass, p->vnow - tb_advance(r->credit_ns, TB_DRAW_ONE, c->tickets));
 
-	lag_ns *= owed | !by_sibling;
-	return weight ? lag_ns * (weight + c->tickets) / weight : lag_ns;
+	lag_ns *= owed | (1 ^ by_sibling);
+	return lag_ns + lag_ns * c->tickets * tb_is_some(weight) / tb_max(weight, 1);
 }
 
 /*
@@ -362,13 +362,15 @@ TB_FN u32 tb_join(struct tb_queue *q, const struct tb_rules *r, u32 i, u64 mask,
 		tb_bind(q, mask, 1);
 	tb_loop(TB_DEPTH) {
 		struct tb_client *c = tb_at(q, i), *p = tb_at(q, c->parent);
-		u64 entry = p->vnow, credit_ns;
+		u64 entry = p->vnow, credit_ns, by_sibling;
 
 		if (!c->parent || (c->state & TB_ACTIVE))
 			break;
-		if (q->behind && ~mask)
+		if (q->behind && tb_is_some(~mask))
 			entry = tb_entry(q, p, mask);
-		credit_ns = tb_credit_ns(r, p, c, c->parent == shared && p->kind > TB_KIND_BEST_EFFORT);
+		/* A user or a reservation has no siblings in this sense. */
+		by_sibling = (1 ^ tb_is_some(c->parent ^ shared)) & tb_is_negative((u64)TB_KIND_BEST_EFFORT - p->kind);
+		credit_ns = tb_credit_ns(r, p, c, by_sibling);
 		c->pass = tb_bounded_for(c->pass, entry, c->tickets, credit_ns, r->lag_ns);
 		c->key = tb_key(r, c, c->pass);
 		c->mask = mask;
@@ -532,7 +534,7 @@ TB_INLINE u64 tb_grown(const struct tb_client *p, struct tb_client *c, u64 pass)
 	u64 distance = p->served - pass, runs = !(c->state & TB_QUEUED);
 
 	/* A product: with a branch the verifier would walk all that follows for 0, and again for any value. */
-	__asm__ volatile("" : "+r"(runs));
+	tb_forget(runs);
 	if (runs && tb_before(distance, c->level))
 		c->level = distance;
 	return (distance - c->level) * runs;
@@ -1076,8 +1078,10 @@ TB_FN u32 tb_move(struct tb_queue *q, const struct tb_rules *r, u32 i, u32 paren
 		tb_queue_off(q, tb_at(q, c->parent), c);
 		tb_order_follow_up(q, c);
 	}
+	tb_forget(state);
 	if (state & TB_ACTIVE)
 		tb_leave(q, r, i);
+	tb_forget(state);
 	c->pass = tb_at(q, parent)->vnow + (c->pass - tb_at(q, c->parent)->vnow);
 	tb_at(q, c->parent)->clients--;
 	tb_at(q, parent)->clients++;
@@ -1085,6 +1089,7 @@ TB_FN u32 tb_move(struct tb_queue *q, const struct tb_rules *r, u32 i, u32 paren
 	c->young_ns = 0;
 	if (state & TB_ACTIVE)
 		tb_join(q, r, i, c->mask, TB_NONE);
+	tb_forget(state);
 	if (state & TB_QUEUED) {
 		tb_queue_up(q, tb_at(q, parent), c);
 		tb_order_follow_up(q, c);

@@ -159,7 +159,7 @@ TB_INLINE u32 tb_index(struct tb_queue *q, const struct tb_client *c)
  */
 TB_INLINE u32 *tb_child(struct tb_client *c, u32 side)
 {
-	__asm__ volatile("" : "+r"(side));
+	tb_forget(side);
 	return &c->child[side & 1];
 }
 

@@ -28,3 +28,9 @@ typedef signed long long s64;
 #ifndef tb_loop
 #define tb_loop(n) for (u32 round = 0; round < (n); round++)
 #endif
+
+/*
+ * The compiler forgets what it knows of a local variable: it must not keep the outcome of an earlier test of x. The BPF verifier
+ * would walk what lies between once for each outcome.
+ */
+#define tb_forget(x) __asm__ volatile("" : "+r"(x))

@@ -245,10 +245,13 @@ __noinline u32 step_wait(u32 leaf, u64 mask, u64 now, s32 cpu)
 		rq->both = tb_meet(&rq->economy, leaf, runner);
 	both = rq->both;
 	tb_join(&rq->economy, RULES, leaf, mask, cpu & WOKEN_HERE ? tb_at(&rq->economy, (u32)both)->parent : TB_NONE);
+	tb_forget(cpu);
 	/* One that waits already goes on waiting. */
 	if (cpu & WOKEN)
 		tb_withdraw(&rq->economy, leaf);
+	tb_forget(cpu);
 	rq->verdict = check_preempt(&rq->economy, both, leaf, cpu, now);
+	tb_forget(cpu);
 	rq->verdict |= is_next(&rq->economy, leaf, cpu, now, rq->verdict);
 	verdict = rq->verdict;
 	if (!(verdict & PREEMPT_NEXT))

@@ -7,21 +7,34 @@
 #define TREE_LOOKS 1024
 
 /* The first client in use from i on, and before `end`, that the caller may see; or TB_NONE, which counts as free. */
-static __noinline u32 used_from(struct tb_queue *q, u32 i, u32 end)
+__noinline u32 used_from(u32 i, u32 end)
 {
+	struct run_queue *rq = the_queue();
+
+	if (!rq)
+		return TB_NONE;
 	tb_loop(TREE_LOOKS) {
-		if (i >= end || (tb_at(q, i)->kind != TB_KIND_FREE && is_visible(q, i)))
+		if (i >= end || (tb_at(&rq->economy, i)->kind != TB_KIND_FREE && is_visible(&rq->economy, i)))
 			break;
 		i++;
 	}
 	return i < end ? i : TB_NONE;
 }
 
-static __always_inline void describe(struct tombola_node *node, struct tb_queue *q, u32 i)
+/*
+ * Fill in a node. Like used_from a global function: in the unrolled loop below the verifier would walk a static one once for each
+ * node. Another client, which the caller may not see, may take the slot while it is read. Then none of it is shown.
+ */
+__noinline int describe(struct tombola_node *node __arg_nonnull, u32 i)
 {
-	struct tb_client *c = tb_at(q, i);
+	struct run_queue *rq = the_queue();
 	struct client_state *state = state_of(i);
+	struct tb_client *c;
+	u64 shown;
 
+	if (!rq)
+		return 0;
+	c = tb_at(&rq->economy, i);
 	node->index = i;
 	node->parent = c->parent;
 	node->kind = c->kind;
@@ -36,18 +49,12 @@ static __always_inline void describe(struct tombola_node *node, struct tb_queue 
 	node->wins = state->wins;
 	node->weight = tb_active_tickets(c);
 	node->number = number_of(i);
-	/* Word by word: kernels before 7 take constant offsets only. */
 	for (u32 k = 0; k < TOMBOLA_NAME / sizeof(u64); k++)
 		((u64 *)node->name)[k] = ((u64 *)state->name)[k] & (0 - (u64)(c->kind == TB_KIND_CURRENCY));
-}
-
-/* Another client, which the caller may not see, may have taken the slot while it was read. Then none of it is shown. */
-static __always_inline void hide_other(struct tombola_node *node, struct tb_queue *q, u32 i)
-{
-	u64 shown = 0 - (u64)(number_of(i) == node->number && is_visible(q, i));
-
+	shown = 0 - (u64)(number_of(i) == node->number && is_visible(&rq->economy, i));
 	for (u32 k = 0; k < sizeof(*node) / sizeof(u64); k++)
 		((u64 *)node)[k] &= shown;
+	return 0;
 }
 
 /*
@@ -58,6 +65,7 @@ SEC("syscall")
 int tombola_tree(struct tombola_tree *tree)
 {
 	struct run_queue *rq = the_queue();
+	struct tombola_node node = {};
 	u32 i, end, n = 0;
 
 	if (!rq || !running)
@@ -65,14 +73,15 @@ int tombola_tree(struct tombola_tree *tree)
 	end = (tree->from | (TREE_LOOKS - 1)) + 1;
 	if (end > rq->economy.pool.fresh)
 		end = rq->economy.pool.fresh;
-	i = used_from(&rq->economy, tree->from, end);
+	i = used_from(tree->from, end);
 #pragma clang loop unroll(full)
 	for (u32 k = 0; k < TOMBOLA_TREE_NODES; k++) {
 		if (i) {
-			describe(&tree->node[k], &rq->economy, i);
-			hide_other(&tree->node[k], &rq->economy, i);
+			describe(&node, i);
+			for (u32 word = 0; word < sizeof(node) / sizeof(u64); word++)
+				((u64 *)&tree->node[k])[word] = ((u64 *)&node)[word];
 			n = k + 1;
-			i = used_from(&rq->economy, i + 1, end);
+			i = used_from(i + 1, end);
 		}
 	}
 	tree->count = n;
