@@ -203,10 +203,16 @@ TB_INLINE void tb_mean_remove(struct tb_client *p, const struct tb_client *c)
 	tb_mean(p);
 }
 
+/* What was charged in advance to a client, in its passes. On one CPU there is none, and no division. */
+TB_INLINE u64 tb_precharge(const struct tb_client *c)
+{
+	return c->precharged_ns ? tb_advance(c->precharged_ns, TB_DRAW_ONE, c->tickets) : 0;
+}
+
 /* The client's pass without what it was charged in advance. */
 TB_INLINE u64 tb_settled(const struct tb_client *c)
 {
-	return c->pass - tb_advance(c->precharged_ns, TB_DRAW_ONE, c->tickets);
+	return c->pass - tb_precharge(c);
 }
 
 /*
@@ -297,15 +303,15 @@ TB_INLINE u64 tb_bounded_for(u64 pass, u64 vnow, u64 tickets, u64 behind_ns, u64
 /*
  * How far behind vnow a client that joins p may be, in ns of its service. After joining, its lag is at most what it was when it
  * left (its level meanwhile), or the credit if that is more; its own pass draws vnow towards it. 2^29 ns x 2^29 tickets: fits. It
- * is 0 if another client of p woke it, unless it is owed all of the credit.
+ * is 0 if another client of p woke it (by_other: 0), unless it is owed all of the credit.
  */
-TB_INLINE u64 tb_credit_ns(const struct tb_rules *r, const struct tb_client *p, const struct tb_client *c, u64 by_sibling)
+TB_INLINE u64 tb_credit_ns(const struct tb_rules *r, const struct tb_client *p, const struct tb_client *c, u64 by_other)
 {
-	u64 lag_ns = tb_max(c->level, r->credit_ns), weight = p->weight;
+	u64 lag_ns = tb_max(c->level, r->credit_ns), weight = p->weight, some = tb_is_some(weight);
 	u64 owed = tb_before(c->pass, p->vnow - tb_advance(r->credit_ns, TB_DRAW_ONE, c->tickets));
 
-	lag_ns *= owed | (1 ^ by_sibling);
-	return lag_ns + lag_ns * c->tickets * tb_is_some(weight) / tb_max(weight, 1);
+	lag_ns *= owed | by_other;
+	return lag_ns + lag_ns * c->tickets * some / (weight | (1 ^ some));
 }
 
 /*
@@ -362,15 +368,15 @@ TB_FN u32 tb_join(struct tb_queue *q, const struct tb_rules *r, u32 i, u64 mask,
 		tb_bind(q, mask, 1);
 	tb_loop(TB_DEPTH) {
 		struct tb_client *c = tb_at(q, i), *p = tb_at(q, c->parent);
-		u64 entry = p->vnow, credit_ns, by_sibling;
+		u64 entry = p->vnow, credit_ns, by_other;
 
 		if (!c->parent || (c->state & TB_ACTIVE))
 			break;
 		if (q->behind && tb_is_some(~mask))
 			entry = tb_entry(q, p, mask);
-		/* A user or a reservation has no siblings in this sense. */
-		by_sibling = (1 ^ tb_is_some(c->parent ^ shared)) & tb_is_negative((u64)TB_KIND_BEST_EFFORT - p->kind);
-		credit_ns = tb_credit_ns(r, p, c, by_sibling);
+		/* Users and reservations have no siblings in this sense. */
+		by_other = tb_is_some(c->parent ^ shared) | tb_is_negative((u64)p->kind - (TB_KIND_BEST_EFFORT + 1));
+		credit_ns = tb_credit_ns(r, p, c, by_other);
 		c->pass = tb_bounded_for(c->pass, entry, c->tickets, credit_ns, r->lag_ns);
 		c->key = tb_key(r, c, c->pass);
 		c->mask = mask;
@@ -591,11 +597,11 @@ TB_FN u64 tb_settle_behind(struct tb_queue *q, const struct tb_rules *r, struct 
 		if (!p->weight)
 			p->vnow = pass;
 		tb_catch_up(q, p, c);
-		pass += tb_advance(c->precharged_ns, TB_DRAW_ONE, c->tickets);
+		pass += tb_precharge(c);
 		tb_mean_add(p, c, pass);
 		return pass;
 	}
-	return tb_held_pass(q, r, c, pass, grown) + tb_advance(c->precharged_ns, TB_DRAW_ONE, c->tickets);
+	return tb_held_pass(q, r, c, pass, grown) + tb_precharge(c);
 }
 
 /* The pass of an active client after a charge: bounded, and held if the client is behind. The mean follows. */
@@ -608,7 +614,7 @@ TB_FN u64 tb_settle(struct tb_queue *q, const struct tb_rules *r, struct tb_clie
 		q->clamped++;
 		pass = ahead;
 	}
-	settled = pass - tb_advance(c->precharged_ns, TB_DRAW_ONE, c->tickets);
+	settled = pass - tb_precharge(c);
 	grown = tb_grown(p, c, settled);
 	if (c->state & TB_BEHIND || tb_falls_behind(r, p, c, settled, grown))
 		return tb_settle_behind(q, r, c, settled, grown);

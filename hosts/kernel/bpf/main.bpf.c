@@ -249,7 +249,6 @@ void BPF_STRUCT_OPS(tombola_dispatch, s32 cpu, struct task_struct *prev)
 		slice_ns = SLICE_MIN_NS;
 	else
 		slice_ns = slice_for(&rq->economy, winner, waiting + c->kthreads + kthread);
-	c->late = drawn & DRAW_LATE ? winner : TB_NONE;
 	charge_in_advance(winner, slice_ns);
 	if (lone_slices && waiting && held && slice_is_over(c, now))
 		slices_share(now);
@@ -348,15 +347,17 @@ void BPF_STRUCT_OPS(tombola_stopping, struct task_struct *p, bool runnable)
 		step_leave(t->client);
 	state = state_of(t->client);
 	/*
-	 * In case that it is frozen while it waits, or a grace period does not end. A page fault looks like user mode, so the
-	 * section comes first.
+	 * In case that it is frozen while it waits, or a grace period does not end. A thread that sleeps is in no section. A page
+	 * fault looks like user mode, so the section comes first.
 	 */
-	if (in_rcu_section(p))
+	if (!runnable)
+		state->stopped_at = 0;
+	else if (in_rcu_section(p))
 		state->stopped_at = IN_RCU_SECTION;
-	else if (runnable && state->stopped_at == IN_RCU_SECTION)
+	else if (state->stopped_at == IN_RCU_SECTION)
 		state->stopped_at = LEFT_RCU_SECTION;
 	else
-		state->stopped_at = runnable && in_user_mode(p) ? t->exec_ns : 0;
+		state->stopped_at = in_user_mode(p) ? t->exec_ns : 0;
 	if (tb_frozen(&rq->economy, t->client)) {
 		/* It may have been killed before it was frozen. */
 		if (runnable)

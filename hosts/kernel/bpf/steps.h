@@ -72,8 +72,8 @@ static __always_inline void settle_bill(u32 leaf, u64 next_ns)
 
 /*
  * The leaf that gets a CPU, among those that may run on `mask`: `held`, which has the CPU and could go on, and is settled first
- * (TB_NONE: there is none); or the best waiting leaf; or a leaf out of turn, with DRAW_OVERDUE (and DRAW_LATE) or DRAW_URGENT in
- * the upper half. A waiting leaf is then withdrawn. TB_NONE if none may run there.
+ * (TB_NONE: there is none); or the best waiting leaf; or a leaf out of turn, with DRAW_OVERDUE or DRAW_URGENT in the upper
+ * half. A waiting leaf is then withdrawn. TB_NONE if none may run there.
  */
 __noinline u64 step_draw(u32 cpu, u32 held, u64 now, u64 mask)
 {
@@ -207,7 +207,7 @@ static __always_inline u32 is_next(struct tb_queue *q, u32 leaf, s32 cpu, u64 no
 static __always_inline void root_keeps_up(struct tb_queue *q, u32 leaf)
 {
 	struct tb_client *c, *p = tb_at(q, TB_BEST_EFFORT);
-	u64 others = tb_active_tickets(p), tickets;
+	u64 others, tickets;
 	u32 root = root_client;
 
 	if (task_at(leaf)->uid || !root)
@@ -215,6 +215,7 @@ static __always_inline void root_keeps_up(struct tb_queue *q, u32 leaf)
 	c = tb_at(q, root);
 	if (c->parent != TB_BEST_EFFORT)
 		return;
+	others = tb_active_tickets(p);
 	if (c->state & TB_ACTIVE)
 		others -= c->tickets;
 	tickets = others * root_share / (TOMBOLA_SHARE_ONE - root_share);

@@ -19,8 +19,6 @@
 /* A draw that is not the next leaf: the leaf has waited too long, or is urgent. */
 #define DRAW_OVERDUE (1ull << 32)
 #define DRAW_URGENT (1ull << 33)
-/* Beside DRAW_OVERDUE: it has waited for so long that its slice ends as soon as it begins. */
-#define DRAW_LATE (1ull << 34)
 
 static __always_inline bool is_stuck_reader(struct run_queue *rq, u32 leaf)
 {
@@ -187,9 +185,10 @@ static __noinline u64 out_of_turn(struct run_queue *rq, struct cpu *c, u64 now, 
 	if (!pausing) {
 		c->turn_was_urgent = !!urgent;
 		c->turn_leaf = urgent ? urgent : overdue;
+		c->late = late && !urgent ? overdue : TB_NONE;
 		c->turn_ns = now;
 	}
 	if (urgent)
 		return urgent | DRAW_URGENT;
-	return overdue | DRAW_OVERDUE | (late ? DRAW_LATE : 0);
+	return overdue | DRAW_OVERDUE;
 }
