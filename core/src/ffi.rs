@@ -42,7 +42,7 @@ pub struct Client {
     pub sum: u64,
     /// As a currency: service per ticket of the clients that count. As a leaf: the next newer one of the waiting leaves.
     pub served: u64,
-    /// As a leaf: the next older one of the waiting leaves.
+    /// As a currency: how many clients it has. As a leaf: the next older one of the waiting leaves.
     pub older: u32,
     /// Tickets of the clients that count in `vnow`.
     pub weight: u32,
@@ -114,22 +114,6 @@ pub struct Run {
     pub woke: u64,
 }
 
-/// A leaf on its way from one queue to another: `struct tb_mover`.
-#[repr(C)]
-#[derive(Clone, Copy, Debug, Default)]
-pub struct Mover {
-    /// What it is owed in the currency at hand, ns; negative in two's complement.
-    pub lag_ns: u64,
-    /// The pass of its tickets in the currency around the part at hand.
-    pub pass: u64,
-    /// Tickets of the part at hand before the move.
-    pub before: u32,
-    /// And after it.
-    pub after: u32,
-    /// Not 0: the part at hand is a client of the currency whose clocks are compared.
-    pub outermost: u32,
-}
-
 /// `struct tb_pool`.
 #[repr(C)]
 pub(crate) struct Pool {
@@ -195,7 +179,7 @@ unsafe impl Sync for Queue {}
 macro_rules! c_functions {
     ($($(#[$meta:meta])* $symbol:literal $name:ident($($arg:ident: $type:ty),*) $(-> $result:ty)?;)*) => {
         mod c {
-            use super::{Bill, Mover, Queue, Rules, Run};
+            use super::{Bill, Queue, Rules, Run};
             unsafe extern "C" {
                 $($(#[$meta])* #[link_name = $symbol] pub fn $name($($arg: $type),*) $(-> $result)?;)*
             }
@@ -234,7 +218,7 @@ c_functions! {
     "tombola_charge_heir" charge_heir(q: &mut Queue, r: &Rules, i: u32, heir: u32, forked_ns: u64) -> u32;
     "tombola_frozen" frozen(q: &mut Queue, i: u32) -> u32;
     "tombola_share" share(tickets: u64, here: u64, all: u64) -> u64;
-    "tombola_usable" usable(tickets: u64, cpus: u64, price: u64) -> u64;
+    "tombola_capped" capped(tickets: u64, cpus: u64, price: u64) -> u64;
     "tombola_price" price(active: u64, threads: u64, tickets: u64, above: u64, former: u64) -> u64;
     "tombola_is_fast" is_fast(own: u64, other: u64, mean_load: u64, bound_ns: u64) -> u32;
     "tombola_gap" gap(load: u64, other: u64, cpus: u64) -> u64;
@@ -247,11 +231,10 @@ c_functions! {
     "tombola_mqs_load" mqs_load(waiting: u64, running: u64, cpus: u64) -> u64;
     "tombola_mqs_neighbour" mqs_neighbour(i: u32, n: u32, k: u32) -> u32;
     "tombola_mqs_push" mqs_push(own: u64, first: u64, second: u64, third: u64) -> u32;
+    "tombola_merged" merged(pass: u64, tickets: u64, from: u64, more: u64) -> u64;
     "tombola_neighbour" neighbour(i: u32, n: u32, k: u32) -> u32;
-    "tombola_take" take(q: &mut Queue, r: &Rules, leaf: u32, m: &mut Mover) -> u32;
-    "tombola_move_out" move_out(q: &mut Queue, r: &Rules, i: u32, m: &mut Mover) -> u32;
-    "tombola_move_in" move_in(q: &mut Queue, r: &Rules, i: u32, m: &mut Mover) -> u32;
-    "tombola_place_mover" place_mover(q: &mut Queue, leaf: u32, m: &Mover) -> u32;
+    "tombola_set_share" set_share(q: &mut Queue, r: &Rules, i: u32, tickets: u32, pass: u64) -> u32;
+    "tombola_take" take(q: &mut Queue, r: &Rules, leaf: u32) -> u32;
     "tombola_put" put(q: &mut Queue, i: u32, parent: u32) -> u32;
     "tombola_catch_clock" catch_clock(q: &mut Queue, part: u32, vnow: u64);
     "tombola_start_at" start_at(q: &mut Queue, currency: u32, vnow: u64);
@@ -297,15 +280,13 @@ mod tests {
         let rules = layout!(Rules: quantum_ns lag_ns credit_ns behind_ns protect_ns lottery);
         let bill = layout!(Bill: used_ns precharge_ns next_ns seed);
         let run = layout!(Run: ran_ns precharge_ns woke);
-        let mover = layout!(Mover: lag_ns pass before after outermost);
         let all = client
             .iter()
             .chain(&pool)
             .chain(&queue)
             .chain(&rules)
             .chain(&bill)
-            .chain(&run)
-            .chain(&mover);
+            .chain(&run);
         let mut count = 0;
         for &ours in all {
             assert_eq!(ours as u64, layout(count), "item {count} of the layout");

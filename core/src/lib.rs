@@ -26,7 +26,7 @@ mod ffi;
 pub mod limits;
 pub mod queues;
 
-pub use ffi::{ACTIVE, BEHIND, Bill, Client, Mover, QUEUED, Rules, Run};
+pub use ffi::{ACTIVE, BEHIND, Bill, Client, QUEUED, Rules, Run};
 use limits::{CLIENTS, DEPTH, MACHINE_TICKETS, TICKETS_LIMIT, TICKETS_MIN};
 
 /// The root currency.
@@ -390,36 +390,22 @@ impl Economy {
         ffi::set_tickets(queue, rules, i, tickets);
     }
 
-    /// Takes a waiting leaf off the current queue. It is inactive then.
-    pub fn take(&mut self, leaf: u32) -> Mover {
+    /// Sets an active or inactive client's tickets and its pass at once; a pass within 2^45 of its currency's vnow. An inactive
+    /// client joins with all of its lag.
+    pub fn set_share(&mut self, i: u32, tickets: u32, pass: u64) {
+        self.check_below_base(i);
+        let (queue, rules) = self.c();
+        ffi::set_share(queue, rules, i, tickets, pass);
+    }
+
+    /// Takes a waiting leaf off the current queue. It is inactive then, and joins again with all of its lag.
+    pub fn take(&mut self, leaf: u32) {
         self.check_leaf(leaf);
-        let mut mover = Mover::default();
         let (queue, rules) = self.c();
-        ffi::take(queue, rules, leaf, &mut mover);
-        mover
+        ffi::take(queue, rules, leaf);
     }
 
-    /// A taken leaf leaves a part on the current queue, from the innermost one up.
-    pub fn move_out(&mut self, part: u32, mover: &mut Mover) {
-        self.check_below_base(part);
-        let (queue, rules) = self.c();
-        ffi::move_out(queue, rules, part, mover);
-    }
-
-    /// It comes into a part on the current queue, from the outermost one down.
-    pub fn move_in(&mut self, part: u32, mover: &mut Mover) {
-        self.check_below_base(part);
-        let (queue, rules) = self.c();
-        ffi::move_in(queue, rules, part, mover);
-    }
-
-    /// It is in its currency on the current queue, and about to join.
-    pub fn place_mover(&mut self, leaf: u32, mover: &Mover) {
-        self.check_leaf(leaf);
-        ffi::place_mover(self.c().0, leaf, mover);
-    }
-
-    /// An inactive client becomes one of `parent`, which may be on another queue. It keeps its distance to vnow.
+    /// An inactive client becomes one of `parent`, which may be on another queue. Its pass stays.
     pub fn put(&mut self, i: u32, parent: u32) {
         self.check_currency(parent);
         assert!(

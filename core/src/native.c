@@ -139,9 +139,9 @@ u64 EXPORT(share)(u64 tickets, u64 here, u64 all)
 	return tb_share(tickets, here, all);
 }
 
-u64 EXPORT(usable)(u64 tickets, u64 cpus, u64 price)
+u64 EXPORT(capped)(u64 tickets, u64 cpus, u64 price)
 {
-	return tb_usable(tickets, cpus, price);
+	return tb_capped(tickets, cpus, price);
 }
 
 u64 EXPORT(price)(u64 active, u64 threads, u64 tickets, u64 above, u64 former)
@@ -204,29 +204,24 @@ u32 EXPORT(mqs_push)(u64 own, u64 first, u64 second, u64 third)
 	return tb_mqs_push(own, first, second, third);
 }
 
+u64 EXPORT(merged)(u64 pass, u64 tickets, u64 from, u64 more)
+{
+	return tb_merged(pass, tickets, from, more);
+}
+
 u32 EXPORT(neighbour)(u32 i, u32 n, u32 k)
 {
 	return tb_neighbour(i, n, k);
 }
 
-u32 EXPORT(take)(struct tb_queue *q, const struct tb_rules *r, u32 leaf, struct tb_mover *m)
+u32 EXPORT(set_share)(struct tb_queue *q, const struct tb_rules *r, u32 i, u32 tickets, u64 pass)
 {
-	return tb_take(q, r, leaf, m);
+	return tb_set_share(q, r, i, tickets, pass);
 }
 
-u32 EXPORT(move_out)(struct tb_queue *q, const struct tb_rules *r, u32 i, struct tb_mover *m)
+u32 EXPORT(take)(struct tb_queue *q, const struct tb_rules *r, u32 leaf)
 {
-	return tb_move_out(q, r, i, m);
-}
-
-u32 EXPORT(move_in)(struct tb_queue *q, const struct tb_rules *r, u32 i, struct tb_mover *m)
-{
-	return tb_move_in(q, r, i, m);
-}
-
-u32 EXPORT(place_mover)(struct tb_queue *q, u32 leaf, const struct tb_mover *m)
-{
-	return tb_place_mover(q, leaf, m);
+	return tb_take(q, r, leaf);
 }
 
 u32 EXPORT(put)(struct tb_queue *q, u32 i, u32 parent)
@@ -305,8 +300,6 @@ u64 EXPORT(layout)(u32 which)
 		offsetof(struct tb_bill, next_ns), offsetof(struct tb_bill, seed),
 		sizeof(struct tb_run), offsetof(struct tb_run, ran_ns), offsetof(struct tb_run, precharge_ns),
 		offsetof(struct tb_run, woke),
-		sizeof(struct tb_mover), offsetof(struct tb_mover, lag_ns), offsetof(struct tb_mover, pass),
-		offsetof(struct tb_mover, before), offsetof(struct tb_mover, after), offsetof(struct tb_mover, outermost),
 	};
 
 	return which < sizeof(layout) / sizeof(layout[0]) ? layout[which] : ~0ull;

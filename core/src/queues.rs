@@ -12,8 +12,8 @@ pub fn share(tickets: u64, here: u64, all: u64) -> u64 {
 
 /// Tickets, or so many as can be used on so many CPUs if each is worth `price`. At least 1.
 #[must_use]
-pub fn usable(tickets: u64, cpus: u64, price: u64) -> u64 {
-    ffi::usable(tickets, cpus, price)
+pub fn capped(tickets: u64, cpus: u64, price: u64) -> u64 {
+    ffi::capped(tickets, cpus, price)
 }
 
 /// The price of a group: the tickets for each CPU that it is entitled to. It has `active` capped tickets of `threads` runnable
@@ -113,6 +113,12 @@ pub fn may_move(gap: u64, v: u64, is_far: bool) -> bool {
 #[must_use]
 pub fn fits_better(gap: u64, v: u64, best: u64) -> bool {
     ffi::fits_better(gap, v, best) != 0
+}
+
+/// The pass of a part with `tickets` at `pass` after `more` tickets have come from a part at `from`.
+#[must_use]
+pub fn merged(pass: u64, tickets: u64, from: u64, more: u64) -> u64 {
+    ffi::merged(pass, tickets, from, more)
 }
 
 /// The neighbours of queue `i` of `n`; the same one may come twice.

@@ -2,8 +2,8 @@
 
 use std::collections::VecDeque;
 use tombola_core::queues::{
-    PRICE_MAX, Place, SCALE, ahead, fits_better, gap, is_fast, may_move, mqs_load, mqs_neighbours,
-    mqs_push, neighbours, price, pulls_from, share, usable, waking_place,
+    PRICE_MAX, Place, SCALE, ahead, capped, fits_better, gap, is_fast, may_move, merged, mqs_load,
+    mqs_neighbours, mqs_push, neighbours, price, pulls_from, share, waking_place,
 };
 use tombola_core::{Economy, Kind, Rules};
 
@@ -71,12 +71,12 @@ fn prices_fill_with_water() {
     let (of_group, above) = (238_000, 100_000);
     let mut at = PRICE_MAX;
     for _ in 0..60 {
-        let active = tickets.iter().map(|&t| usable(t, 1, at)).sum();
+        let active = tickets.iter().map(|&t| capped(t, 1, at)).sum();
         at = price(active, 3, of_group, above, at);
     }
-    let used = tickets.map(|t| usable(t, 1, at) as f64);
-    let all: f64 = used.iter().sum();
-    let rates = used.map(|t| 2.38 * t / all);
+    let usable = tickets.map(|t| capped(t, 1, at) as f64);
+    let all: f64 = usable.iter().sum();
+    let rates = usable.map(|t| 2.38 * t / all);
     for (rate, due) in rates
         .into_iter()
         .zip([1.0, 1.38 * 15.0 / 22.0, 1.38 * 7.0 / 22.0])
@@ -92,15 +92,15 @@ fn prices_fall_and_rise() {
     let mut at = PRICE_MAX;
     let mut settle = |of_group| {
         for _ in 0..100 {
-            let active = tickets.iter().map(|&t| usable(t, 1, at)).sum();
+            let active = tickets.iter().map(|&t| capped(t, 1, at)).sum();
             at = price(active, 2, of_group, 100_000, at);
         }
-        tickets.map(|t| usable(t, 1, at))
+        tickets.map(|t| capped(t, 1, at))
     };
     let [small, large] = settle(200_000);
     assert_eq!(small, large);
     let [small, large] = settle(50_000);
-    assert_eq!((small, large), (tickets[0] << 8, tickets[1] << 8));
+    assert_eq!((small, large), (tickets[0], tickets[1]));
 }
 
 #[test]
@@ -117,13 +117,13 @@ fn what_moves_fits_the_gap() {
 #[test]
 fn a_clock_is_fast_by_service() {
     let a_ms = (1_000_000 << 16) / 500;
-    assert!(is_fast(0, 11 * a_ms, 500 << 8, 10_000_000));
-    assert!(!is_fast(0, 9 * a_ms, 500 << 8, 10_000_000));
-    assert!(!is_fast(11 * a_ms, 0, 500 << 8, 10_000_000));
+    assert!(is_fast(0, 11 * a_ms, 500, 10_000_000));
+    assert!(!is_fast(0, 9 * a_ms, 500, 10_000_000));
+    assert!(!is_fast(11 * a_ms, 0, 500, 10_000_000));
     assert!(is_fast(
         0u64.wrapping_sub(5 * a_ms),
         6 * a_ms,
-        500 << 8,
+        500,
         10_000_000
     ));
 }
@@ -134,12 +134,12 @@ fn a_partner_is_ahead_and_has_less_load() {
     let a_ms = (1_000_000 << 16) / 500;
     assert_eq!(gap(600, 400, 8), 1600);
     assert_eq!(gap(400, 600, 8), 0);
-    assert_eq!(ahead(0, 11 * a_ms, 1600, 500 << 8, 10_000_000), 11 * a_ms);
-    assert_eq!(ahead(0, 9 * a_ms, 1600, 500 << 8, 10_000_000), 0);
-    assert_eq!(ahead(0, 11 * a_ms, 0, 500 << 8, 10_000_000), 0);
-    assert_eq!(ahead(11 * a_ms, 0, 1600, 500 << 8, 10_000_000), 0);
+    assert_eq!(ahead(0, 11 * a_ms, 1600, 500, 10_000_000), 11 * a_ms);
+    assert_eq!(ahead(0, 9 * a_ms, 1600, 500, 10_000_000), 0);
+    assert_eq!(ahead(0, 11 * a_ms, 0, 500, 10_000_000), 0);
+    assert_eq!(ahead(11 * a_ms, 0, 1600, 500, 10_000_000), 0);
     let wrapped = 0u64.wrapping_sub(5 * a_ms);
-    assert_eq!(ahead(wrapped, 6 * a_ms, 1, 500 << 8, 10_000_000), 11 * a_ms);
+    assert_eq!(ahead(wrapped, 6 * a_ms, 1, 500, 10_000_000), 11 * a_ms);
 }
 
 #[test]
@@ -182,124 +182,45 @@ fn mqs_pushes_to_the_first_of_the_next_three_that_idles_or_has_a_quarter_less() 
     assert_eq!(mqs_push(0, [0, 0, 0]), None);
 }
 
-/// A user with parts on two queues, and another one on each; all with waiting threads of 100 tickets.
-struct TwoQueues {
-    economy: Economy,
-    parts: [u32; 2],
-    leaves: Vec<(usize, u32)>,
-}
-
-impl TwoQueues {
-    fn new() -> Self {
-        let mut economy = Economy::with_queues(Rules::stride(1_000_000), 2);
-        let mut leaves = Vec::new();
-        let parts = [0, 1].map(|queue| {
-            let best_effort = economy.on(queue).roots()[1];
-            let users = [600, 1000].map(|tickets| {
-                (economy.new_client(Kind::User, best_effort, tickets * SCALE))
-                    .expect("there is room")
-            });
-            for user in [users[0], users[0], users[1]] {
-                let leaf =
-                    (economy.new_client(Kind::Thread, user, 100 * SCALE)).expect("there is room");
-                economy.join(leaf, u64::MAX);
-                economy.wait(leaf, u64::MAX, 0);
-                leaves.push((queue, leaf));
-            }
-            users[0]
-        });
-        Self {
-            economy,
-            parts,
-            leaves,
-        }
-    }
-
-    /// Lets each thread run for a time of its own.
-    fn run(&mut self) {
-        for (n, &(queue, leaf)) in self.leaves.iter().enumerate() {
-            let bill = tombola_core::Bill {
-                used_ns: 1_000_000 * (n as u64 * 5 % 7 + 1),
-                ..Default::default()
-            };
-            self.economy.on(queue).charge(leaf, &bill);
-        }
-    }
-
-    /// What a leaf is owed beside the clock of its queue, ns: its lag, and its portion of its user's.
-    fn owed(&mut self, queue: usize, leaf: u32) -> f64 {
-        let mut owed = 0.0;
-        let (mut i, mut portion) = (leaf, 1.0);
-        let economy = self.economy.on(queue);
-        let best_effort = economy.roots()[1];
-        while i != best_effort {
-            let c = *economy.client(i);
-            let p = economy.client(c.parent);
-            let lag = p.vnow.wrapping_sub(c.pass) as i64 as f64 / 65536.0 * f64::from(c.tickets);
-            owed += portion * lag;
-            portion *= f64::from(c.tickets) / f64::from(p.weight);
-            i = c.parent;
-        }
-        // The portion of the last currency was not used.
-        owed
-    }
-}
-
-/// A thread that changes its queue takes along what it is owed; nothing changes for the threads that it leaves, nor for those to
-/// which it comes. Clocks move by what comes and goes, so all are compared with one of them.
 #[test]
-fn a_leaf_takes_along_what_it_is_owed() {
-    let mut two = TwoQueues::new();
-    two.run();
-    let mover = two.leaves[0].1;
-    let clock = |two: &mut TwoQueues, queue: usize| {
-        let best_effort = two.economy.on(queue).roots()[1];
-        two.economy.client(best_effort).vnow
-    };
-    // Service by pass 0, for each ticket: what was owed beside the clock, less what the clock has given since.
-    let standing = |two: &mut TwoQueues| -> Vec<f64> {
-        let leaves = two.leaves.clone();
-        leaves
-            .iter()
-            .map(|&(queue, leaf)| {
-                let worth = if leaves
-                    .iter()
-                    .position(|&(_, l)| l == leaf)
-                    .expect("it is one")
-                    % 3
-                    == 2
-                {
-                    1000.0
-                } else {
-                    300.0
-                };
-                let clock = clock(two, queue) as i64 as f64 / 65536.0 * worth * f64::from(SCALE);
-                two.owed(queue, leaf) - clock
-            })
-            .collect()
-    };
-    let before = standing(&mut two);
-    // The user has four threads: 150 tickets each once one has moved, so let it have twice 600 in all.
-    let mut moving = two.economy.on(0).take(mover);
-    (moving.before, moving.after, moving.outermost) = (600 * SCALE, 300 * SCALE, 1);
-    two.economy.move_out(two.parts[0], &mut moving);
-    two.economy.on(1).put(mover, two.parts[1]);
-    (moving.before, moving.after) = (600 * SCALE, 900 * SCALE);
-    two.economy.move_in(two.parts[1], &mut moving);
-    two.economy.place_mover(mover, &moving);
-    two.economy.join(mover, u64::MAX);
-    two.economy.wait(mover, u64::MAX, 0);
-    two.leaves[0].0 = 1;
-    for ((&(_, leaf), before), after) in two
-        .leaves
-        .clone()
-        .iter()
-        .zip(before)
-        .zip(standing(&mut two))
-    {
-        assert!(
-            (after - before).abs() < 1000.0,
-            "{leaf}: {before} ns, {after} ns"
-        );
-    }
+fn merged_passes_are_weighted_by_tickets() {
+    let far = 1u64 << 40;
+    assert_eq!(merged(0, 300, far, 100), far / 4);
+    assert_eq!(merged(far, 300, 0, 100), far - far / 4);
+    assert_eq!(merged(7, 0, 9, 0), 7);
+}
+
+/// A waiting leaf goes to another queue with its pass, and nothing of it is left behind.
+#[test]
+fn a_leaf_changes_its_queue() {
+    let mut economy = Economy::with_queues(Rules::stride(1_000_000), 2);
+    let [on_0, on_1] = [0, 1].map(|queue| {
+        let best_effort = economy.on(queue).roots()[1];
+        economy
+            .new_client(Kind::User, best_effort, 1000 * SCALE)
+            .expect("there is room")
+    });
+    let leaf = economy
+        .on(0)
+        .new_client(Kind::Thread, on_0, 100 * SCALE)
+        .expect("there is room");
+    economy.on(0).join(leaf, u64::MAX);
+    economy.wait(leaf, u64::MAX, 0);
+    let pass = economy.client(leaf).pass;
+    economy.take(leaf);
+    assert_eq!(economy.on(0).counters().waiting, 0);
+    assert_eq!(
+        (economy.client(on_0).active, economy.client(on_0).weight),
+        (0, 0)
+    );
+    economy.on(1).put(leaf, on_1);
+    assert_eq!(
+        (economy.client(on_0).older, economy.client(on_1).older),
+        (0, 1)
+    );
+    economy.join(leaf, u64::MAX);
+    economy.wait(leaf, u64::MAX, 0);
+    assert_eq!(economy.client(leaf).pass, pass);
+    assert_eq!(economy.on(1).pick(1), Some(leaf));
+    assert_eq!(economy.on(0).pick(1), None);
 }

@@ -13,7 +13,7 @@
  * Tickets of a part (tb_share). A group's tickets count on each queue in proportion to the usable tickets of what is runnable in
  * it there.
  *
- * Usable tickets (tb_price, tb_usable). A thread uses at most one CPU, and a group at most as many as it has runnable threads.
+ * Usable tickets (tb_price, tb_capped). A thread uses at most one CPU, and a group at most as many as it has runnable threads.
  * Within a queue the economy handles tickets beyond that, so the tree has them all. But they would make a queue seem busier than
  * it is, and draw tickets away from the group's other parts. So in loads and in shares, tickets are capped at what they can buy.
  * A group's price is the tickets for each CPU that the group is entitled to. Each period the prices are computed from the usable
@@ -48,14 +48,10 @@
 #pragma once
 #include "economy.h"
 
-/*
- * Tickets are multiplied by 2^TB_SHARE_SHIFT where they are divided among queues, or small ones could not be divided. Usable
- * tickets, prices and loads have TB_USABLE_SHIFT bits more.
- */
+/* Tickets are multiplied by 2^TB_SHARE_SHIFT where they are divided among queues, or small ones could not be divided. */
 #define TB_SHARE_SHIFT 8
-#define TB_USABLE_SHIFT 8
 /* Prices are between a ticket, which caps all to the same, and this, which caps none. */
-#define TB_PRICE_MIN (1ull << (TB_SHARE_SHIFT + TB_USABLE_SHIFT))
+#define TB_PRICE_MIN (1ull << TB_SHARE_SHIFT)
 #define TB_PRICE_MAX (1ull << 40)
 #define TB_PRICE_SHIFT 20
 
@@ -70,12 +66,10 @@ TB_INLINE u64 tb_share(u64 tickets, u64 here, u64 all)
 	return share ? share : 1;
 }
 
-/* As many of these tickets as can be used on so many CPUs, each worth `price`. At least 1. */
-TB_INLINE u64 tb_usable(u64 tickets, u64 cpus, u64 price)
+/* Tickets, or so many as can be used on so many CPUs, each worth `price`. At least 1. */
+TB_INLINE u64 tb_capped(u64 tickets, u64 cpus, u64 price)
 {
 	u64 most = cpus * price;
-
-	tickets <<= TB_USABLE_SHIFT;
 
 	most = tickets < most ? tickets : most;
 	return most ? most : 1;
@@ -103,7 +97,7 @@ TB_INLINE u64 tb_price(u64 active, u64 threads, u64 tickets, u64 above, u64 form
 /* Is another queue's clock ahead by more than bound_ns of a CPU's service at the mean load? */
 TB_INLINE u32 tb_is_fast(u64 own, u64 other, u64 mean_load, u64 bound_ns)
 {
-	return tb_before(own, other) && tb_service_ns(other - own, mean_load >> TB_USABLE_SHIFT) > bound_ns;
+	return tb_before(own, other) && tb_service_ns(other - own, mean_load) > bound_ns;
 }
 
 /* The tickets by which a queue's load exceeds another's, on all of its CPUs; 0 if it does not. */
@@ -219,6 +213,19 @@ TB_INLINE u32 tb_mqs_push(u64 own, u64 first, u64 second, u64 third)
 	return TB_MQS_NEIGHBOURS;
 }
 
+/* The pass of a part with `tickets` at `pass` after `more` tickets have come from a part at `from`. */
+TB_INLINE u64 tb_merged(u64 pass, u64 tickets, u64 from, u64 more)
+{
+	u64 all = tickets + more, part;
+
+	if (!all)
+		return pass;
+	part = (more << 16) / all;
+	if (tb_before(pass, from))
+		return pass + ((from - pass) >> 16) * part;
+	return pass - ((pass - from) >> 16) * part;
+}
+
 /*
  * The k-th neighbour, k < 4, of queue i of n: i itself if there is none. The neighbours are i + 1, i + s, i - 1 and i - s, s
  * being the root of n rounded up: a torus whose rows are joined with a twist. It is connected for every n and looks the same from
@@ -268,130 +275,25 @@ TB_FN u32 tb_set_share(struct tb_queue *q, const struct tb_rules *r, u32 i, u32 
 	return 0;
 }
 
-/* tickets / all of a lag. */
-TB_INLINE u64 tb_portion(u64 lag_ns, u64 tickets, u64 all)
-{
-	u64 sign = 0 - (u64)tb_is_negative(lag_ns);
-
-	return ((((lag_ns ^ sign) - sign) * tickets / (all ? all : 1)) ^ sign) - sign;
-}
-
-/* Service that a client at `pass` is owed where vnow is that of its currency; negative (two's complement) if it is ahead. */
-TB_INLINE u64 tb_lag_ns(u64 vnow, u64 pass, u64 tickets)
-{
-	u64 sign = 0 - (u64)tb_is_negative(vnow - pass), distance = ((vnow - pass) ^ sign) - sign;
-
-	return (tb_min(tb_service_ns(distance, tickets), TB_AHEAD_MAX_NS) ^ sign) - sign;
-}
-
-/* The pass at which a client is owed that. */
-TB_INLINE u64 tb_at_lag(u64 vnow, u64 lag_ns, u64 tickets)
-{
-	u64 sign = 0 - (u64)tb_is_negative(lag_ns);
-	u64 distance = tb_advance((lag_ns ^ sign) - sign, TB_DRAW_ONE, tickets);
-
-	return vnow - ((distance ^ sign) - sign);
-}
-
-/* The pass of a part with `tickets` at `pass` after `more` tickets have come from `from`. */
-TB_INLINE u64 tb_merged(u64 pass, u64 tickets, u64 from, u64 more)
-{
-	return tb_at_lag(pass, tb_lag_ns(pass, from, more), tickets + more);
-}
-
-/* The lag with which a client must join, for it to be `lag_ns` when its own pass is in the mean. */
-TB_INLINE u64 tb_joining_lag(const struct tb_client *p, u64 lag_ns, u64 tickets)
-{
-	u64 sign = 0 - (u64)tb_is_negative(lag_ns), weight = p->weight;
-
-	if (!weight)
-		return 0;
-	lag_ns = tb_min((lag_ns ^ sign) - sign, TB_AHEAD_MAX_NS) * (weight + tickets) / weight;
-	return (lag_ns ^ sign) - sign;
-}
-
 /*
- * A leaf on its way from one queue to another. It takes along what it is owed: its lag, and of the lag of each part around it the
- * portion of its tickets there. So nothing changes for the clients that it leaves, nor for those to which it comes.
+ * Take a waiting leaf off its queue, to be put on another one (tb_put): it is inactive then, but keeps its pass, and joins again
+ * with all of its lag.
  */
-struct tb_mover {
-	u64 lag_ns; /* what it is owed in the currency at hand */
-	u64 pass;   /* that of its tickets in the currency around the part at hand; means the same on all queues if outermost */
-	u32 before; /* tickets of the part at hand before the move, and after it */
-	u32 after;
-	u32 outermost; /* the part at hand is a client of the currency whose clocks are compared */
-};
-
-/* Take a waiting leaf off its queue. It is inactive then. */
-TB_FN u32 tb_take(struct tb_queue *q, const struct tb_rules *r, u32 leaf, struct tb_mover *m)
+TB_FN u32 tb_take(struct tb_queue *q, const struct tb_rules *r, u32 leaf)
 {
-	struct tb_client *c = tb_at(q, leaf);
-
-	m->lag_ns = tb_lag_ns(tb_at(q, c->parent)->vnow, c->pass, c->tickets);
 	tb_withdraw(q, leaf);
 	tb_leave(q, r, leaf);
+	tb_at(q, leaf)->level = r->lag_ns;
 	return 0;
 }
 
-/*
- * It leaves a part, from the innermost one up. The rest of the part keeps its own portion of the part's lag, and owes the leaf's
- * lag less: that moves its pass. A part that has become inactive leaves as a whole.
- */
-TB_FN u32 tb_move_out(struct tb_queue *q, const struct tb_rules *r, u32 i, struct tb_mover *m)
-{
-	struct tb_client *c = tb_at(q, i), *p = tb_at(q, c->parent);
-	u64 vnow = p->vnow, lag_ns = m->lag_ns;
-
-	if (!(c->state & TB_ACTIVE)) {
-		m->pass = tb_at_lag(c->pass, lag_ns, c->tickets);
-		lag_ns = tb_lag_ns(vnow, m->pass, c->tickets);
-		/* Without its pass in the mean, the lag is larger. */
-		m->lag_ns = p->weight ? lag_ns - tb_portion(lag_ns, c->tickets, p->weight + c->tickets) : 0;
-		return 0;
-	}
-	if (c->tickets != m->before)
-		tb_set_tickets(q, r, i, m->before);
-	m->pass = tb_at_lag(c->pass, lag_ns, m->before - m->after);
-	m->lag_ns = tb_lag_ns(vnow, m->pass, m->before - m->after);
-	return tb_set_share(q, r, i, m->after, tb_at_lag(c->pass, 0 - lag_ns, m->after));
-}
-
-/* It comes into a part, from the outermost one down. */
-TB_FN u32 tb_move_in(struct tb_queue *q, const struct tb_rules *r, u32 i, struct tb_mover *m)
-{
-	struct tb_client *c = tb_at(q, i), *p = tb_at(q, c->parent);
-	u64 moved = m->after - m->before, pass = m->pass;
-
-	if (c->state & TB_ACTIVE && c->tickets != m->before)
-		tb_set_tickets(q, r, i, m->before);
-	if (!m->outermost)
-		pass = tb_at_lag(p->vnow, tb_joining_lag(p, m->lag_ns, moved), moved);
-	m->lag_ns = 0;
-	if (c->state & TB_ACTIVE) {
-		u64 from = pass;
-
-		pass = tb_merged(c->pass, m->before, from, moved);
-		m->lag_ns = tb_lag_ns(pass, from, moved);
-	}
-	return tb_set_share(q, r, i, m->after, pass);
-}
-
-/* It is in its currency on the other queue, and about to join. */
-TB_FN u32 tb_place_mover(struct tb_queue *q, u32 leaf, const struct tb_mover *m)
-{
-	struct tb_client *c = tb_at(q, leaf), *p = tb_at(q, c->parent);
-
-	c->pass = tb_at_lag(p->vnow, tb_joining_lag(p, m->lag_ns, c->tickets), c->tickets);
-	c->level = TB_AHEAD_MAX_NS;
-	return 0;
-}
-
-/* An inactive client becomes one of `parent`, which may be on another queue. It keeps its distance to vnow. */
+/* An inactive client becomes one of `parent`, which may be on another queue. Its pass stays. */
 TB_FN u32 tb_put(struct tb_queue *q, u32 i, u32 parent)
 {
 	struct tb_client *c = tb_at(q, i);
 
-	c->pass = tb_at(q, parent)->vnow + (c->pass - tb_at(q, c->parent)->vnow);
+	tb_at(q, c->parent)->clients--;
+	tb_at(q, parent)->clients++;
 	c->parent = parent;
 	return 0;
 }

@@ -1,7 +1,7 @@
 //! Users and currencies on several run queues: their parts on each, and how many tickets count there (`queues.h`).
 
-use tombola_core::queues::{PRICE_MAX, SCALE, price, share, usable};
-use tombola_core::{Economy, Kind, Mover};
+use tombola_core::queues::{PRICE_MAX, SCALE, capped, merged, price, share};
+use tombola_core::{ACTIVE, Economy, Kind};
 
 /// A group's client on a queue.
 struct Part {
@@ -30,14 +30,6 @@ struct Group {
     parts: Vec<Part>,
 }
 
-impl Group {
-    /// Its part on a queue on which it has one.
-    fn part_mut(&mut self, queue: usize) -> &mut Part {
-        let at = self.parts.binary_search_by_key(&queue, |part| part.queue);
-        &mut self.parts[at.expect("it has a part there")]
-    }
-}
-
 const ROOT: usize = 0;
 
 /// All groups.
@@ -47,12 +39,8 @@ pub struct Groups {
     cpus: u64,
 }
 
-/// A thread on its way to another queue.
-pub struct Moving {
-    mover: Mover,
-    /// How many of its tickets count in each of its groups, from the innermost one on.
-    counted: Vec<u64>,
-}
+/// The passes of the parts that a thread leaves, from the innermost one on.
+pub struct Passes(Vec<u64>);
 
 impl Groups {
     pub fn new(economy: &mut Economy, queues: usize, cpus: u64) -> Self {
@@ -84,7 +72,7 @@ impl Groups {
         self.groups.push(Group {
             parent: parent as usize,
             tickets,
-            usable: usable(tickets, 1, PRICE_MAX),
+            usable: tickets,
             price: PRICE_MAX,
             all: 0,
             threads: 0,
@@ -143,7 +131,7 @@ impl Groups {
     pub fn of_thread(&self, group: u32, tickets: u32) -> (u32, u64) {
         let tickets = tickets * SCALE;
         let price = self.groups[group as usize].price;
-        (tickets, usable(u64::from(tickets), 1, price))
+        (tickets, capped(u64::from(tickets), 1, price))
     }
 
     /// What a thread that can use so many tickets of `group` is worth on a queue, beside others there.
@@ -190,37 +178,55 @@ impl Groups {
 
     /// The usable tickets of threads of `group` on a queue have changed by so much. The tickets of its part there, and of those
     /// around it, follow; lags stay.
-    pub fn follow(&mut self, economy: &mut Economy, group: u32, queue: usize, mut change: i64) {
+    pub fn follow(&mut self, economy: &mut Economy, group: u32, queue: usize, change: i64) {
+        self.renew(
+            economy,
+            group,
+            queue,
+            change,
+            |economy, _, client, tickets| {
+                economy.set_tickets(client, tickets);
+            },
+        );
+    }
+
+    fn renew(
+        &mut self,
+        economy: &mut Economy,
+        group: u32,
+        queue: usize,
+        mut change: i64,
+        set: impl Fn(&mut Economy, usize, u32, u32),
+    ) {
         let mut g = group as usize;
-        loop {
+        for levels_up in 0.. {
             let of = &mut self.groups[g];
-            let part = of.part_mut(queue);
+            let at = of.parts.binary_search_by_key(&queue, |part| part.queue);
+            let part = &mut of.parts[at.expect("the thread is in it")];
             part.here = part.here.wrapping_add_signed(change);
-            let (client, here) = (part.client, part.here);
             of.all = of.all.wrapping_add_signed(change);
-            let (vnow, tickets) = (economy.client(client).vnow, economy.client(client).tickets);
-            if (vnow.wrapping_sub(of.clock) as i64) > 0 {
-                of.clock = vnow;
+            let client = economy.client(part.client);
+            if (client.vnow.wrapping_sub(of.clock) as i64) > 0 {
+                of.clock = client.vnow;
             }
             if g == ROOT {
                 return;
             }
-            let of_part = share(of.tickets, here, of.all) as u32;
-            if here > 0 && of_part != tickets {
-                economy.on(queue).set_tickets(client, of_part);
+            let tickets = share(of.tickets, part.here, of.all) as u32;
+            if part.here > 0 && client.tickets != tickets {
+                set(economy.on(queue), levels_up, part.client, tickets);
             }
-            let counted = match here {
+            let before = part.counted;
+            part.counted = match part.here {
                 0 => 0,
                 here => share(of.usable, here, of.all),
             };
-            let part = of.part_mut(queue);
-            change = counted as i64 - part.counted as i64;
-            part.counted = counted;
+            change = part.counted as i64 - before as i64;
             g = of.parent;
         }
     }
 
-    /// Takes a waiting leaf of `group`, which can use so many tickets, off a queue.
+    /// Takes a waiting leaf of `group`, which can use so many tickets, off a queue. Its groups' parts keep their passes.
     pub fn take(
         &mut self,
         economy: &mut Economy,
@@ -228,71 +234,67 @@ impl Groups {
         queue: usize,
         leaf: u32,
         usable: u64,
-    ) -> Moving {
-        let mut moving = Moving {
-            mover: economy.on(queue).take(leaf),
-            counted: vec![usable],
-        };
-        let mut leaving = usable;
-        for g in self.line(group as usize).collect::<Vec<_>>() {
-            let of = &mut self.groups[g];
-            let (tickets, usable, all) = (of.tickets, of.usable, of.all);
-            let part = of.part_mut(queue);
-            let before = part.here;
-            part.here -= leaving;
-            if g == ROOT {
-                break;
-            }
-            moving.mover.before = share(tickets, before, all) as u32;
-            moving.mover.after = match part.here {
-                0 => 0,
-                here => share(tickets, here, all) as u32,
-            };
-            economy.on(queue).move_out(part.client, &mut moving.mover);
-            let counted = match part.here {
-                0 => 0,
-                here => share(usable, here, all),
-            };
-            leaving = part.counted - counted;
-            part.counted = counted;
-            moving.counted.push(leaving);
+    ) -> Passes {
+        economy.on(queue).take(leaf);
+        let change = -(usable as i64);
+        self.renew(
+            economy,
+            group,
+            queue,
+            change,
+            |economy, _, client, tickets| {
+                let pass = economy.client(client).pass;
+                economy.set_share(client, tickets, pass);
+            },
+        );
+        let mut passes = Vec::new();
+        for g in self.line(group as usize) {
+            let part = self.part(g, queue).expect("the leaf was in it");
+            passes.push(economy.client(part.client).pass);
         }
-        moving
+        Passes(passes)
     }
 
-    /// Puts it on another queue. It is to join next.
+    /// Puts it on another queue, where its groups' parts move towards where they were there. It is to join next.
     pub fn put(
         &mut self,
         economy: &mut Economy,
         group: u32,
         queue: usize,
         leaf: u32,
-        mut moving: Moving,
+        usable: u64,
+        left: &Passes,
     ) {
         let client = self.client(economy, group, queue);
         economy.on(queue).put(leaf, client);
-        let line: Vec<usize> = self.line(group as usize).collect();
-        for (level, &g) in line.iter().enumerate().rev() {
-            let of = &mut self.groups[g];
-            let (tickets, clock, all) = (of.tickets, of.clock, of.all);
-            let is_outermost = of.parent == ROOT;
-            let part = of.part_mut(queue);
-            let before = part.here;
-            part.here += moving.counted[level];
-            economy.on(queue).catch_clock(part.client, clock);
-            if g == ROOT {
-                continue;
+        let mut passes = left.0.iter().copied();
+        for g in self.line(group as usize).collect::<Vec<_>>() {
+            let clock = self.groups[g].clock;
+            let part = self.part(g, queue).expect("it was made");
+            let (client, is_idle) = (part.client, part.here == 0);
+            economy.on(queue).catch_clock(client, clock);
+            let from = passes.next().expect("as many as groups");
+            if g != ROOT && is_idle {
+                let tickets = economy.client(client).tickets;
+                economy.set_share(client, tickets, from);
             }
-            part.counted += moving.counted[level + 1];
-            moving.mover.before = match before {
-                0 => 0,
-                before => share(tickets, before, all) as u32,
-            };
-            moving.mover.after = share(tickets, part.here, all) as u32;
-            moving.mover.outermost = u32::from(is_outermost);
-            economy.on(queue).move_in(part.client, &mut moving.mover);
         }
-        economy.on(queue).place_mover(leaf, &moving.mover);
+        self.renew(
+            economy,
+            group,
+            queue,
+            usable as i64,
+            |economy, levels_up, client, tickets| {
+                let from = left.0[levels_up];
+                let c = *economy.client(client);
+                let more = u64::from(tickets.saturating_sub(c.tickets));
+                let pass = match c.state & ACTIVE {
+                    0 => c.pass,
+                    _ => merged(c.pass, u64::from(c.tickets), from, more),
+                };
+                economy.set_share(client, tickets, pass);
+            },
+        );
     }
 
     /// Computes the prices anew, from the root down.
@@ -303,7 +305,7 @@ impl Groups {
                 ROOT => (self.cpus, 1),
                 _ => {
                     let above = self.groups[of.parent].price;
-                    (usable(of.tickets, of.threads, above), above)
+                    (capped(of.tickets, of.threads, above), above)
                 }
             };
             let price = price(of.all, of.threads, usable, above, of.price);

@@ -39,10 +39,7 @@ pub fn start(options: &Options, verbose: bool, rules: Option<&Path>) -> ExitCode
         Ok(end) => report(&end),
         Err(error) => {
             warn(&error.to_string());
-            match error {
-                Error::NoCaches | Error::TooManyQueues { .. } | Error::OneQueue => 2.into(),
-                _ => ExitCode::FAILURE,
-            }
+            ExitCode::FAILURE
         }
     }
 }

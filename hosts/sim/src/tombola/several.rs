@@ -69,8 +69,8 @@ impl Tombola {
         let group = machine.task(task).group;
         let usable = self.accounts[task].usable;
         let groups = &mut self.queues.as_mut().expect("there are several").groups;
-        let moving = groups.take(&mut self.economy, group, from, leaf, usable);
-        groups.put(&mut self.economy, group, to, leaf, moving);
+        let passes = groups.take(&mut self.economy, group, from, leaf, usable);
+        groups.put(&mut self.economy, group, to, leaf, usable, &passes);
         self.accounts[task].queue = to;
         let mask = self.mask(machine, task, to);
         self.of(task).join(leaf, mask);
