@@ -27,12 +27,14 @@ fn checks() -> PathBuf {
     in_source("cli/tests/vm/checks.sh")
 }
 
-// The scripts read JSON with it.
-fn jq() -> PathBuf {
+// A program of this system that a script runs in the guest.
+fn program(name: &str) -> PathBuf {
     let path = std::env::var_os("PATH").unwrap_or_default();
-    let found = std::env::split_paths(&path).map(|folder| folder.join("jq"));
+    let found = std::env::split_paths(&path).map(|folder| folder.join(name));
     let mut found = found.filter(|program| program.is_file());
-    found.next().expect("jq is needed for this test: make deps")
+    found
+        .next()
+        .unwrap_or_else(|| panic!("{name} is needed for this test: make deps"))
 }
 
 // Runs a script of vm/ in the machine, with more options for `tombola-lab vm` and more programs.
@@ -59,7 +61,8 @@ fn every_refusal_on_a_real_kernel() {
 #[test]
 #[ignore = "boots a virtual machine: make test"]
 fn currencies_reservations_freezing_and_rules_on_a_real_kernel() {
-    passes("economy.sh", &[], &[&checks(), &jq()]);
+    let programs = [&checks(), &program("jq"), &program("flock")];
+    passes("economy.sh", &[], &programs.map(PathBuf::as_path));
 }
 
 #[test]
