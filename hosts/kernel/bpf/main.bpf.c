@@ -347,13 +347,13 @@ void BPF_STRUCT_OPS(tombola_stopping, struct task_struct *p, bool runnable)
 		step_leave(t->client);
 	state = state_of(t->client);
 	/*
-	 * In case that it is frozen while it waits, or a grace period does not end. A thread that sleeps is in no section. A page
-	 * fault looks like user mode, so the section comes first.
+	 * In case that it is frozen while it waits, or a grace period does not end. A page fault looks like user mode, so the
+	 * section comes first. A thread in a section may stop although it does not sleep, as when its affinity changes.
 	 */
-	if (!runnable)
-		state->stopped_at = 0;
-	else if (in_rcu_section(p))
+	if (in_rcu_section(p))
 		state->stopped_at = IN_RCU_SECTION;
+	else if (!runnable)
+		state->stopped_at = 0;
 	else if (state->stopped_at == IN_RCU_SECTION)
 		state->stopped_at = LEFT_RCU_SECTION;
 	else
