@@ -303,7 +303,7 @@ TB_INLINE u64 tb_bounded_for(u64 pass, u64 vnow, u64 tickets, u64 behind_ns, u64
 /*
  * How far behind vnow a client that joins p may be, in ns of its service. After joining, its lag is at most what it was when it
  * left (its level meanwhile), or the credit if that is more; its own pass draws vnow towards it. 2^29 ns x 2^29 tickets: fits. It
- * is 0 if another client of p woke it (by_other: 0), unless it is owed all of the credit.
+ * is 0 if another client of p woke it (by_other is 0 then, otherwise 1), unless it is owed all of the credit.
  */
 TB_INLINE u64 tb_credit_ns(const struct tb_rules *r, const struct tb_client *p, const struct tb_client *c, u64 by_other)
 {

@@ -154,7 +154,7 @@ TB_INLINE u32 tb_index(struct tb_queue *q, const struct tb_client *c)
 }
 
 /*
- * A child by its side. The asm hides side's range from the compiler. If it knew that side is 0 or 1 it could drop the mask, and
+ * A child by its side. The compiler must not know side's range. If it knew that side is 0 or 1 it could drop the mask, and
  * the BPF verifier would not see why that is safe.
  */
 TB_INLINE u32 *tb_child(struct tb_client *c, u32 side)

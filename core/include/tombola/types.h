@@ -30,7 +30,7 @@ typedef signed long long s64;
 #endif
 
 /*
- * The compiler forgets what it knows of a local variable: it must not keep the outcome of an earlier test of x. The BPF verifier
- * would walk what lies between once for each outcome.
+ * The compiler forgets what it knows of a local variable: its origin, its range, the outcome of an earlier test of it. If it kept
+ * that outcome, the BPF verifier would walk what lies between once for each.
  */
 #define tb_forget(x) __asm__ volatile("" : "+r"(x))

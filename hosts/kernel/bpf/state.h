@@ -84,7 +84,7 @@ static __always_inline const struct tb_rules *rules(void)
 {
 	const struct tb_rules *r = (const struct tb_rules *)&tombola_config.rules;
 
-	asm volatile("" : "+r"(r));
+	tb_forget(r);
 	return r;
 }
 

@@ -165,7 +165,7 @@ static __always_inline u32 task_init(struct task_struct *p, struct task *forker)
 	struct task *t = task_at(leaf);
 
 	/* A single load for both would be from two kinds of memory, which the verifier refuses. */
-	asm volatile("" : "+r"(uid));
+	tb_forget(uid);
 	if (forker->client)
 		uid = forker->uid;
 	if (!leaf) {

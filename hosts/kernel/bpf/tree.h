@@ -78,8 +78,7 @@ int tombola_tree(struct tombola_tree *tree)
 	for (u32 k = 0; k < TOMBOLA_TREE_NODES; k++) {
 		if (i) {
 			describe(&node, i);
-			for (u32 word = 0; word < sizeof(node) / sizeof(u64); word++)
-				((u64 *)&tree->node[k])[word] = ((u64 *)&node)[word];
+			tree->node[k] = node;
 			n = k + 1;
 			i = used_from(i + 1, end);
 		}
