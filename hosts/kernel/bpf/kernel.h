@@ -271,9 +271,6 @@ void bpf_task_release(struct task_struct *p) __ksym;
 struct task_struct *bpf_task_from_vpid(s32 vpid) __ksym;
 void bpf_rcu_read_lock(void) __ksym;
 void bpf_rcu_read_unlock(void) __ksym;
-/* Variables, read by their addresses. */
-extern const void __cpu_active_mask __ksym;
-extern const void rcu_state __ksym __weak;
 /* x86's preempt count, one for each CPU; elsewhere it is the task's (thread_info). */
 extern const int __preempt_count __ksym __weak;
 /* Exists since that count's interrupt bits moved from bit 16 to bit 24 (7.3). */

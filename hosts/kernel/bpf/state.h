@@ -72,6 +72,9 @@ const volatile struct {
 	u64 patience_ns; /* a leaf that has waited for longer is overdue; minor_timer fires five times as often */
 	u32 nr_cpus;     /* possible ones */
 	u32 online_cpus; /* for shares of one CPU */
+	/* The addresses of variables of the kernel's */
+	u64 active_cpus; /* __cpu_active_mask */
+	u64 rcu_state;   /* 0: there is none */
 	u32 tick_slices; /* let slices longer than SLICE_URGENT_NS end at the tick, without timers */
 } tombola_config = {
 	.patience_ns = 5000000000,
@@ -355,7 +358,7 @@ static __always_inline u64 active_cpus(u32 word)
 {
 	u64 active = 0;
 
-	bpf_probe_read_kernel(&active, sizeof(active), (const u64 *)&__cpu_active_mask + word);
+	bpf_probe_read_kernel(&active, sizeof(active), (const u64 *)tombola_config.active_cpus + word);
 	return active;
 }
 

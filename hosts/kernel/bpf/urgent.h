@@ -59,10 +59,10 @@ static __always_inline void watch_grace_period(struct grace *grace, u64 sequence
  */
 static __always_inline void watch_grace_periods(struct run_queue *rq)
 {
-	const struct rcu_state *state = (const struct rcu_state *)&rcu_state;
+	const struct rcu_state *state = (const struct rcu_state *)tombola_config.rcu_state;
 	u64 sequence = 0, expedited = 0;
 
-	if (!bpf_ksym_exists(&rcu_state) || !preempts_rcu_sections())
+	if (!state || !preempts_rcu_sections())
 		return;
 	bpf_probe_read_kernel(&sequence, sizeof(sequence), &state->gp_seq);
 	bpf_probe_read_kernel(&expedited, sizeof(expedited), &state->expedited_sequence);

@@ -10,6 +10,7 @@
 //! process ends, for whatever reason, the kernel gives all threads back to its own scheduler.
 
 pub mod abi;
+mod addresses;
 pub mod calls;
 mod cpus;
 pub mod currencies;

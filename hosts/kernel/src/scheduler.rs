@@ -10,6 +10,7 @@
 //! link and schedules as before; only files in /run/tombola are left behind, which the next start replaces.
 
 use crate::abi;
+use crate::addresses::Addresses;
 use crate::calls::Policy;
 use crate::cpus::online_cpus;
 use crate::ejection::{Ejection, Kind};
@@ -26,8 +27,7 @@ use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sys::signal::{SigSet, Signal};
 use nix::sys::signalfd::SignalFd;
 use nix::unistd::Uid;
-use std::fs::File;
-use std::io::{self, BufRead, BufReader};
+use std::io;
 use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::ffi::OsStrExt;
@@ -111,12 +111,12 @@ pub struct Running {
 /// Loads and attaches the scheduler. From here on SIGINT, SIGTERM and SIGHUP are blocked, and [`Running::wait`] reports them.
 pub fn start(options: &Options) -> Result<Running> {
     check_range(options.quantum_ns)?;
-    check_machine()?;
+    let addresses = check_machine()?;
     let runtime_dir = RuntimeDir::claim()?;
     check_no_scheduler()?;
     let signals = block_signals();
     libbpf_rs::set_print(Some((PrintLevel::Warn, keep_message)));
-    let mut skeleton = load(options).map_err(|error| refused("loading it", &error))?;
+    let mut skeleton = load(options, addresses).map_err(|error| refused("loading it", &error))?;
     write_subordinates(&mut skeleton);
     become_realtime();
     let link = skeleton
@@ -290,7 +290,7 @@ fn check_range(quantum_ns: u64) -> Result<()> {
     })
 }
 
-fn check_machine() -> Result<()> {
+fn check_machine() -> Result<Addresses> {
     sched_ext::state()?;
     if !has_capability(CAP_SYS_ADMIN) {
         return Err(Error::NotRoot {
@@ -300,33 +300,13 @@ fn check_machine() -> Result<()> {
             command: "tombola start",
         });
     }
-    if !addresses_are_shown() {
-        return Err(Error::HiddenAddresses);
-    }
     match libbpf_rs::num_possible_cpus() {
         Ok(cpus) if cpus > CPUS_MAX => Err(Error::TooManyCpus {
             cpus: cpus as u64,
             max: CPUS_MAX as u64,
         }),
-        _ => Ok(()),
+        _ => Addresses::read().ok_or(Error::HiddenAddresses),
     }
-}
-
-/// A variable of the kernel's that the scheduler reads by its address (bpf/kernel.h).
-const VARIABLE: &str = " __cpu_active_mask";
-
-// Hidden addresses are read as 0, and libbpf loads the scheduler with them.
-fn addresses_are_shown() -> bool {
-    let Ok(symbols) = File::open("/proc/kallsyms") else {
-        return false;
-    };
-    let lines = BufReader::new(symbols)
-        .lines()
-        .map_while(std::result::Result::ok);
-    let mut found = lines.filter(|line| line.ends_with(VARIABLE));
-    found
-        .next()
-        .is_some_and(|line| !line.starts_with("0000000000000000"))
 }
 
 fn check_no_scheduler() -> Result<()> {
@@ -350,15 +330,19 @@ fn has_capability(capability: u32) -> bool {
         .is_some_and(|mask| mask >> capability & 1 == 1)
 }
 
-fn load(options: &Options) -> libbpf_rs::Result<MainSkel<'static>> {
+fn load(options: &Options, addresses: Addresses) -> libbpf_rs::Result<MainSkel<'static>> {
     // The skeleton borrows its storage. It is needed until the process exits, so it is never freed.
     let storage = Box::leak(Box::new(MaybeUninit::uninit()));
     let mut skeleton = MainSkelBuilder::default().open(storage)?;
-    configure(&mut skeleton, options)?;
+    configure(&mut skeleton, options, addresses)?;
     skeleton.load()
 }
 
-fn configure(skeleton: &mut OpenMainSkel, options: &Options) -> libbpf_rs::Result<()> {
+fn configure(
+    skeleton: &mut OpenMainSkel,
+    options: &Options,
+    addresses: Addresses,
+) -> libbpf_rs::Result<()> {
     let rodata = skeleton.maps.rodata_data.as_deref_mut();
     let config = &mut rodata.expect("the scheduler has constants").tombola_config;
     let rules = rules(options);
@@ -371,6 +355,8 @@ fn configure(skeleton: &mut OpenMainSkel, options: &Options) -> libbpf_rs::Resul
     config.tick_slices = u32::from(options.slice_end == SliceEnd::Tick);
     config.nr_cpus = libbpf_rs::num_possible_cpus()? as u32;
     config.online_cpus = online_cpus();
+    config.active_cpus = addresses.active_cpus;
+    config.rcu_state = addresses.rcu_state;
     Ok(())
 }
 
