@@ -90,8 +90,10 @@ static __always_inline s64 call_base_tickets(struct tombola_call *call, struct r
 		return -EAGAIN;
 	if (ret)
 		return ret;
-	if (!uid)
+	if (!uid) {
 		root_base = tickets;
+		root_others = ROOT_OTHERS_NONE;
+	}
 	tell_of_base();
 	return 0;
 }
@@ -390,6 +392,7 @@ static __always_inline s64 call_machine(struct tombola_call *call, struct run_qu
 		if (value > TOMBOLA_ROOT_MAX)
 			return -ERANGE;
 		root_share = (u32)value;
+		root_others = ROOT_OTHERS_NONE;
 		return 0;
 	default:
 		if (value < TOMBOLA_BASE_TICKETS_MIN || value > TOMBOLA_BASE_TICKETS_MAX)

@@ -218,6 +218,11 @@ static __always_inline void root_keeps_up(struct tb_queue *q, u32 leaf)
 	others = tb_active_tickets(p);
 	if (c->state & TB_ACTIVE)
 		others -= c->tickets;
+	if (others == root_others)
+		return;
+	/* Before the two below are read: if they change now, the next one sets root's tickets again. */
+	root_others = others;
+	barrier();
 	tickets = others * root_share / (TOMBOLA_SHARE_ONE - root_share);
 	if (tickets < root_base)
 		tickets = root_base;
