@@ -629,7 +629,7 @@ TB_INLINE u32 tb_charge(struct tb_queue *q, const struct tb_rules *r, u32 i)
 
 	tb_loop(2 * TB_DEPTH) {
 		struct tb_client *c = tb_at(q, i), *p = tb_at(q, c->parent);
-		u64 draw = TB_DRAW_ONE, pass = c->pass;
+		u64 draw = TB_DRAW_ONE, pass = c->pass, advance;
 
 		if (!c->parent && !q->charge_also)
 			break;
@@ -643,19 +643,25 @@ TB_INLINE u32 tb_charge(struct tb_queue *q, const struct tb_rules *r, u32 i)
 		}
 		/* Most bills have only one of the three. */
 		if (bill->used_ns) {
-			if (r->lottery && p->active > 1)
+			if (p->active > 1 && r->lottery)
 				draw = tb_draw_exp(tb_mix(bill->seed, c->parent));
-			pass += tb_advance(bill->used_ns, draw, c->tickets);
-			if (tb_counts(c))
+			advance = tb_advance(bill->used_ns, draw, c->tickets);
+			pass += advance;
+			/* No second division where one client has all the tickets. */
+			if (tb_counts(c) && p->weight == c->tickets)
+				p->served += advance;
+			else if (tb_counts(c))
 				p->served += tb_advance(bill->used_ns, draw, p->weight);
 			c->used_ns += bill->used_ns;
 			c->young_ns += bill->used_ns;
 		}
-		c->precharged_ns += bill->next_ns - bill->precharge_ns;
-		if (bill->next_ns)
-			pass += tb_advance(bill->next_ns, TB_DRAW_ONE, c->tickets);
-		if (bill->precharge_ns)
-			pass -= tb_advance(bill->precharge_ns, TB_DRAW_ONE, c->tickets);
+		if (bill->next_ns | bill->precharge_ns) {
+			c->precharged_ns += bill->next_ns - bill->precharge_ns;
+			if (bill->next_ns)
+				pass += tb_advance(bill->next_ns, TB_DRAW_ONE, c->tickets);
+			if (bill->precharge_ns)
+				pass -= tb_advance(bill->precharge_ns, TB_DRAW_ONE, c->tickets);
+		}
 		if (p->active == 1 && tb_counts(c)) {
 			tb_set_pass_alone(p, c, pass);
 		} else {
