@@ -93,7 +93,7 @@ fn newer(package: &str) -> String {
 
 #[test]
 #[ignore = "boots a virtual machine: make test"]
-fn the_package_and_its_service_under_systemd() {
+fn a_package_and_its_service_under_systemd() {
     let package = run(&mut Command::new(in_source("packaging/deb.sh")));
     let options = [
         "--debian".to_owned(),
