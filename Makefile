@@ -10,7 +10,7 @@ all: build manuals
 
 help:
 	@echo 'make demo    three users with 3:2:1 tickets on a real kernel, in a virtual machine'
-	@echo 'make test    every test, those on the real kernel too'
+	@echo 'make test    all tests but the long ones, those on the real kernel too'
 	@echo 'make robust  ten minutes of stress, ten thousand steps of random economies, a hundred restarts; attacks on more'
 	@echo '             machines; shares in three windows of time; and those of 80 economies on 2 to 7 CPUs, 22 s of each'
 	@echo 'make lab-NAME  an experiment; target/release/tombola-lab --list says which there are'

@@ -629,7 +629,7 @@ TB_INLINE u32 tb_charge(struct tb_queue *q, const struct tb_rules *r, u32 i)
 
 	tb_loop(2 * TB_DEPTH) {
 		struct tb_client *c = tb_at(q, i), *p = tb_at(q, c->parent);
-		u64 draw = TB_DRAW_ONE, pass = c->pass, advance;
+		u64 draw = TB_DRAW_ONE, pass = c->pass;
 
 		if (!c->parent && !q->charge_also)
 			break;
@@ -643,15 +643,15 @@ TB_INLINE u32 tb_charge(struct tb_queue *q, const struct tb_rules *r, u32 i)
 		}
 		/* Most bills have only one of the three. */
 		if (bill->used_ns) {
+			u64 advance;
+
 			if (p->active > 1 && r->lottery)
 				draw = tb_draw_exp(tb_mix(bill->seed, c->parent));
 			advance = tb_advance(bill->used_ns, draw, c->tickets);
 			pass += advance;
 			/* No second division where one client has all the tickets. */
-			if (tb_counts(c) && p->weight == c->tickets)
-				p->served += advance;
-			else if (tb_counts(c))
-				p->served += tb_advance(bill->used_ns, draw, p->weight);
+			if (tb_counts(c))
+				p->served += p->weight == c->tickets ? advance : tb_advance(bill->used_ns, draw, p->weight);
 			c->used_ns += bill->used_ns;
 			c->young_ns += bill->used_ns;
 		}

@@ -54,7 +54,6 @@
 #define NR_FROZEN_OF_USER 32
 #define NR_READERS_OF_USER 256
 #define URGENT_MOST_NS 1000000000ull
-#define ROOT_OTHERS_NONE (~0ull)
 /* A grace period that has lasted for so long, s, is late (turns.h). The kernel reports a stall after 21 s. */
 #define GRACE_LATE_S 10
 /* Slices are shortened, not below SLICE_MIN_NS, so that equal threads all run within so much CPU time (slice_for). */
@@ -262,6 +261,7 @@ u32 root_client; /* root's currency */
 u32 default_base = TB_BASE_TICKETS_DEFAULT; /* base tickets of new users */
 u32 root_base = TB_BASE_TICKETS_DEFAULT; /* base tickets of root, which may hold more (root_keeps_up) */
 u32 root_share = TOMBOLA_ROOT_DEFAULT;
+#define ROOT_OTHERS_NONE (~0ull)
 u64 root_others = ROOT_OTHERS_NONE; /* the others' tickets for which root's were set last; none since base or share has changed */
 u32 reserved; /* tickets of all reservations. Under the lock */
 u32 nr_currencies; /* made by users. Under the lock */

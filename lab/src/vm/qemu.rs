@@ -379,8 +379,8 @@ fn accelerator_options(mode: Mode, kvm: bool) -> Vec<String> {
 /// The kernel's self-tests would take half of each CPU early on; autogroups
 /// would distort what the kernel's own scheduler does; and the kernel's thread
 /// that samples which memory is in use (DAMON) now and then takes 6 % of a CPU
-/// for ten seconds once thousands of processes have run, of which an experiment
-/// would take note as missing from the shares.
+/// for ten seconds once thousands of processes have run, which is then missing
+/// from the shares.
 fn kernel_line(mode: Mode, boot: u32) -> String {
     let common = "console=ttyS0 loglevel=4 panic=-1 oops=panic cryptomgr.notests=1 tsc=reliable \
                   mitigations=off nokaslr noautogroup damon_stat.enabled=N";
