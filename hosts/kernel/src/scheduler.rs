@@ -33,7 +33,8 @@ use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::ffi::OsStrExt;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU32, Ordering};
-use std::time::Duration;
+use std::thread::sleep;
+use std::time::{Duration, Instant};
 use tombola_core::Rules;
 
 /// The range of the quantum, ns. A shorter one costs more than it improves; a longer one does not fit the bound on lag.
@@ -57,6 +58,10 @@ const fn length<T, const N: usize>(_: fn(&types::bss) -> &[T; N]) -> usize {
 
 /// The prefix of the names of the scheduler's programs.
 const PREFIX: &[u8] = b"tombola_";
+
+/// The kernel detaches a scheduler within so much time, also on a busy machine. It is looked at so often.
+const DETACHED_WITHIN: Duration = Duration::from_secs(30);
+const DETACHED_LOOK: Duration = Duration::from_millis(20);
 
 const CAP_SYS_ADMIN: u32 = 21;
 
@@ -113,7 +118,7 @@ pub fn start(options: &Options) -> Result<Running> {
     check_range(options.quantum_ns)?;
     let addresses = check_machine()?;
     let runtime_dir = RuntimeDir::claim()?;
-    check_no_scheduler()?;
+    await_no_scheduler()?;
     let signals = block_signals();
     libbpf_rs::set_print(Some((PrintLevel::Warn, keep_message)));
     let mut skeleton = load(options, addresses).map_err(|error| refused("loading it", &error))?;
@@ -309,16 +314,25 @@ fn check_machine() -> Result<Addresses> {
     }
 }
 
-fn check_no_scheduler() -> Result<()> {
-    let state = sched_ext::state()?;
-    if state.is_disabled() {
-        return Ok(());
+/// Waits while a scheduler is being detached. When a daemon was killed, the kernel does that after the daemon has gone. A
+/// scheduler of ours is one of those, since the runtime directory, which another daemon would have, is claimed before.
+fn await_no_scheduler() -> Result<()> {
+    let began = Instant::now();
+    loop {
+        let state = sched_ext::state()?;
+        if state.is_disabled() {
+            return Ok(());
+        }
+        let leaves = state.is_tombola() || state.state == "disabling";
+        if !leaves || began.elapsed() > DETACHED_WITHIN {
+            return Err(Error::OtherScheduler {
+                name: state
+                    .scheduler
+                    .unwrap_or_else(|| format!("one without a name ({})", state.state)),
+            });
+        }
+        sleep(DETACHED_LOOK);
     }
-    Err(Error::OtherScheduler {
-        name: state
-            .scheduler
-            .unwrap_or_else(|| format!("one without a name ({})", state.state)),
-    })
 }
 
 fn has_capability(capability: u32) -> bool {

@@ -1,7 +1,7 @@
 //! The scheduler is killed, stopped and started again and again under busy processes: each makes progress every time.
 
 use crate::steps::{PRIORITY, Steps, scheduler_state};
-use std::io;
+use std::io::{self, BufRead, BufReader};
 use std::os::unix::process::CommandExt;
 use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -20,7 +20,6 @@ pub struct Args {
     processes: u32,
 }
 
-/// Loading takes seconds; many with 100 busy processes on a busy host.
 const PATIENCE: Duration = Duration::from_secs(300);
 
 pub fn run(args: &Args) -> io::Result<()> {
@@ -41,8 +40,10 @@ pub fn run(args: &Args) -> io::Result<()> {
     for cycle in 0..args.cycles {
         let mut scheduler = start()?;
         all_progress()?;
-        end(&mut scheduler, cycle)?;
-        all_progress()?;
+        // After SIGKILL the next one starts at once: it waits until the kernel has detached the one that was killed.
+        if end(&mut scheduler, cycle)? == Ended::InOrder {
+            all_progress()?;
+        }
     }
     println!(
         "{} cycles, and {} processes make progress",
@@ -90,22 +91,36 @@ fn all_exist(pids: &[i32]) -> io::Result<()> {
 /// scheduler. So the loader is real-time; it makes itself so anyway when it has loaded.
 fn start() -> io::Result<Child> {
     let mut command = Command::new("tombola");
-    command.arg("start").stdout(Stdio::null());
+    command.arg("start").stdout(Stdio::piped());
     // SAFETY: one system call.
     let mut scheduler = unsafe { command.pre_exec(|| become_real_time(1)) }.spawn()?;
-    wait_until("enabled", || match scheduler.try_wait()? {
-        None => Ok(()),
-        Some(status) => Err(io::Error::other(format!(
+    let mut line = String::new();
+    if let Some(output) = &mut scheduler.stdout {
+        BufReader::new(output).read_line(&mut line)?;
+    }
+    if line.is_empty() {
+        let status = scheduler.wait()?;
+        return Err(io::Error::other(format!(
             "tombola start ended with {status}"
-        ))),
-    })?;
+        )));
+    }
     Ok(scheduler)
 }
 
+#[derive(PartialEq)]
+enum Ended {
+    Killed,
+    InOrder,
+}
+
 /// Ends the scheduler, in three ways by turns: SIGKILL, `tombola stop`, SIGTERM.
-fn end(scheduler: &mut Child, cycle: u32) -> io::Result<()> {
+fn end(scheduler: &mut Child, cycle: u32) -> io::Result<Ended> {
     match cycle % 3 {
-        0 => scheduler.kill()?,
+        0 => {
+            scheduler.kill()?;
+            scheduler.wait()?;
+            return Ok(Ended::Killed);
+        }
         1 => {
             let status = Command::new("tombola")
                 .arg("stop")
@@ -121,16 +136,16 @@ fn end(scheduler: &mut Child, cycle: u32) -> io::Result<()> {
         _ => drop(unsafe { libc::kill(scheduler.id() as i32, libc::SIGTERM) }),
     }
     scheduler.wait()?;
-    wait_until("disabled", || Ok(()))
+    await_disabled()?;
+    Ok(Ended::InOrder)
 }
 
-fn wait_until(state: &str, mut check: impl FnMut() -> io::Result<()>) -> io::Result<()> {
+fn await_disabled() -> io::Result<()> {
     let began = Instant::now();
-    while scheduler_state()? != state {
-        check()?;
+    while scheduler_state()? != "disabled" {
         if began.elapsed() > PATIENCE {
             return Err(io::Error::other(format!(
-                "the scheduler is {}, not {state}, after {} s",
+                "the scheduler is {} still, after {} s",
                 scheduler_state()?,
                 PATIENCE.as_secs()
             )));
