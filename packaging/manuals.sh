@@ -11,7 +11,9 @@ cd "$(dirname "$0")/.."
 date=$(date -u -d "@${SOURCE_DATE_EPOCH:-$(date +%s)}" +%F)
 
 rm -rf target/manuals
-"${CARGO:-cargo}" run --release --quiet --package tombola-cli --example manuals -- target/manuals "$date"
+# With the workspace's features, as `make build`: for this package alone Cargo would compile its libraries once more.
+"${CARGO:-cargo}" build --release --quiet --workspace --example manuals
+target/release/examples/manuals target/manuals "$date"
 
 # The document without its title, its sections one level up.
 page() {
