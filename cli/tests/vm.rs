@@ -37,11 +37,18 @@ fn program(name: &str) -> PathBuf {
         .unwrap_or_else(|| panic!("{name} is needed for this test: make deps"))
 }
 
+// Some times as long as the longest script takes beside another machine.
+const TIMEOUT_S: &str = "1800";
+
 // Runs a script of vm/ in the machine, with more options for `tombola-lab vm` and more programs.
 fn passes(script: &str, options: &[&str], programs: &[&Path]) {
     let path = in_source("cli/tests/vm").join(script);
     let mut command = Command::new(in_source("target/release/tombola-lab"));
-    command.arg("vm").args(options).arg("--add").arg(&path);
+    command
+        .args(["vm", "--timeout", TIMEOUT_S])
+        .args(options)
+        .arg("--add")
+        .arg(&path);
     for program in programs {
         command.arg("--add").arg(program);
     }
@@ -114,5 +121,5 @@ fn a_package_and_its_service_under_systemd() {
 #[test]
 #[ignore = "boots a virtual machine: make test"]
 fn an_ejection_is_reported_and_the_dump_shows_the_economy() {
-    passes("ejected.sh", &["--timeout", "300"], &[&checks()]);
+    passes("ejected.sh", &[], &[&checks()]);
 }

@@ -7,8 +7,8 @@ use tombola_lab::bench::scheduler::{EEVDF, STRIDE};
 use tombola_lab::bench::shares::{self, Point};
 
 #[test]
-#[ignore = "boots a virtual machine: make test"]
-fn three_equal_processes_on_one_cpu() {
+#[ignore = "boots a virtual machine: make robust"]
+fn at_length_three_equal_processes_on_one_cpu() {
     let point = Point {
         scheduler: EEVDF,
         kernel: EEVDF.kernel,

@@ -101,8 +101,8 @@ const TWICE: Experiment = Experiment {
 };
 
 #[test]
-#[ignore = "boots virtual machines: make test"]
-fn the_same_plans_give_the_same_bytes() {
+#[ignore = "boots virtual machines: make robust"]
+fn at_length_the_same_plans_give_the_same_bytes() {
     let out = folder("twice");
     assert_eq!(TWICE.carry_out(On::Kernel, out.clone()).unwrap(), 0);
     let rows = rows(&out);

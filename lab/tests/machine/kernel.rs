@@ -6,6 +6,7 @@
 
 use crate::common::{image_with, nothing_is_left};
 use crate::environment::from_environment;
+use crate::load::little_is_verified;
 use crate::status::{counter, processes, received, user};
 use serde_json::Value;
 use std::collections::BTreeMap;
@@ -71,6 +72,7 @@ impl Run {
             output.trim_end().ends_with("disabled") && trouble.is_empty(),
             "after stop: {output}\n{trouble}"
         );
+        little_is_verified(&output);
         parse(&output)
     }
 }
@@ -313,8 +315,8 @@ fn stride_shares_on_two_cpus() {
 }
 
 #[test]
-#[ignore = "boots a virtual machine: make test"]
-fn what_cannot_be_used_is_shared_by_tickets() {
+#[ignore = "boots a virtual machine: make robust"]
+fn at_length_what_cannot_be_used_is_shared_by_tickets() {
     let cases = Run {
         kernel: Kernel::Newest,
         cpus: 3,
@@ -330,9 +332,25 @@ fn what_cannot_be_used_is_shared_by_tickets() {
     idle(&cases);
 }
 
+/// All else on this kernel is in `make robust`.
 #[test]
 #[ignore = "boots a virtual machine: make test"]
-fn stride_shares_on_the_oldest_kernel() {
+fn two_users_on_the_oldest_kernel() {
+    let cases = Run {
+        kernel: Kernel::Oldest,
+        cpus: 1,
+        options: "--policy stride",
+        seconds: 10,
+        sets: "two_users",
+    }
+    .cases();
+    halves(&cases, &["users-1-10"], 0.01);
+    idle(&cases);
+}
+
+#[test]
+#[ignore = "boots a virtual machine: make robust"]
+fn at_length_stride_shares_on_the_oldest_kernel() {
     let cases = Run {
         kernel: Kernel::Oldest,
         cpus: 1,

@@ -1,7 +1,8 @@
-# Runs in the guest; kernel.rs judges. For each case: CASE NAME, then for each window of time the JSON of `tombola status` on
-# one line, or LATE and how many microseconds after its time a sleeper began to work, each time it woke;
-# or TOOK, a number of operations, and the times of their beginning and end, in seconds; or USED, the CPU time that a thread had
-# used at the beginning and at the end, in ns, and the seconds between.
+# Runs in the guest; kernel.rs judges. First, for each program of the scheduler's: VERIFIED, its name, and how many
+# instructions of it the kernel's verifier has walked. Then, for each case: CASE NAME, then for each window of time the JSON
+# of `tombola status` on one line, or LATE and how many microseconds after its time a sleeper began to work, each time it
+# woke; or TOOK, a number of operations, and the times of their beginning and end, in seconds; or USED, the CPU time that a
+# thread had used at the beginning and at the end, in ns, and the seconds between.
 #
 # kernel.sh OPTIONS WINDOWS SECONDS SET...: so many windows of so many seconds in each case of these sets, with the scheduler
 # started with OPTIONS
@@ -40,10 +41,14 @@ measure() { # NAME [WINDOWS SECONDS]
 }
 
 # Two users of equal base tickets: whatever bob does, alice has her half.
-users() {
+two_users() {
     as alice burn
     several 10 as bob burn
     measure users-1-10
+}
+
+users() {
+    two_users
 
     as alice burn
     as bob 'burn --threads 8'
@@ -341,6 +346,7 @@ kernel_thread() {
 
 chrt --reset-on-fork --fifo --pid 10 $$
 schedule "$options"
+sed -n 's/ instructions verified$//; T; s/^/VERIFIED /p' /tmp/started
 
 for set in "$@"; do "$set"; done
 

@@ -103,8 +103,8 @@ fn races_of_currencies(kernel: Kernel, seconds: u32) {
 }
 
 #[test]
-#[ignore = "boots a virtual machine: make test"]
-fn currencies_stay_whole_when_many_change_them_on_the_newest_kernel() {
+#[ignore = "boots a virtual machine: make robust"]
+fn at_length_currencies_stay_whole_when_many_change_them_on_the_newest_kernel() {
     let seconds = from_environment("TOMBOLA_RACES_SECONDS", 40) / 3;
     races_of_currencies(Kernel::Newest, seconds);
 }
