@@ -4,7 +4,7 @@ include lab/vm/vm.mk packaging/packaging.mk
 
 CARGO ?= cargo
 
-.PHONY: all build test test-plain test-ignored robust demo lint clean help
+.PHONY: all build test robust demo lint clean help
 
 all: build manuals
 
@@ -45,25 +45,17 @@ lab-threads lab-order lab-processes lab-cache lab-multi-queue: lab-%: build
 lab-error-by-window lab-cost lab-programs: peers
 lab-programs: programs
 
-# Those that need what is built above, virtual machines most of all, wait for them; beside them the others keep the CPUs busy.
-test: vm lint build manuals
-	$(CARGO) test --release --workspace --no-run
-	$(MAKE) --jobs 2 test-ignored test-plain
-
 # Without the random economies on the real kernel (shares_by_...): three to twelve minutes each, and not all of them get what is
-# due yet (docs/fairness.md); and without what repeats tests elsewhere, or takes a minute for a case (at_length_...). They are
-# in `make robust`.
-test-ignored:
-	$(CARGO) test --release --workspace -- --ignored --skip shares_by_ --skip at_length_
-
-test-plain:
-	$(CARGO) test --release --workspace
+# due yet (docs/fairness.md); and without what repeats tests elsewhere, or takes minutes (at_length_...). They are in
+# `make robust`.
+test: vm lint build manuals
+	$(CARGO) test --release --workspace -- --include-ignored --skip shares_by_ --skip at_length_
 	RUSTFLAGS='--cfg loom' $(CARGO) test --release --target-dir target/loom --package tombola-pool --test loom
 
 # As `make test` does it, but for long.
-robust: vm build
+robust: vm build manuals
 	TOMBOLA_RACES_SECONDS=600 TOMBOLA_ECONOMY_STEPS=10000 TOMBOLA_RESTARTS=100 TOMBOLA_ECONOMIES=10 TOMBOLA_WINDOWS=3 \
-		$(CARGO) test --release --package tombola-lab --test machine -- robust:: economies:: attacks:: kernel:: at_length_ \
+		$(CARGO) test --release --workspace --test machine --test vm -- robust:: economies:: attacks:: kernel:: at_length_ \
 		--include-ignored --nocapture --test-threads=1
 
 clean: vm-clean

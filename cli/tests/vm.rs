@@ -98,10 +98,9 @@ fn newer(package: &str) -> String {
     folder.with_extension("deb").display().to_string()
 }
 
-// The longest. Tests start in the order of their names, so it does not run last, beside nothing.
 #[test]
-#[ignore = "boots a virtual machine: make test"]
-fn a_package_and_its_service_under_systemd() {
+#[ignore = "boots a virtual machine: make robust"]
+fn at_length_a_package_and_its_service_under_systemd() {
     let package = run(&mut Command::new(in_source("packaging/deb.sh")));
     let options = [
         "--debian".to_owned(),

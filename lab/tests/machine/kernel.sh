@@ -110,8 +110,14 @@ crowds() {
     measure tick-napper
 }
 
+driver_inside() {
+    as alice burn
+    as alice 'forker driver'
+    measure driver-inside
+}
+
 # Inside one user
-inside() {
+insides() {
     as alice burn
     as alice 'forker chain'
     measure chain-inside
@@ -124,9 +130,7 @@ inside() {
     as alice 'forker batches --children 4'
     measure batches-inside
 
-    as alice burn
-    as alice 'forker driver'
-    measure driver-inside
+    driver_inside
 
     as alice burn
     as alice 'forker second-thread'
@@ -216,12 +220,21 @@ ratio() { # ALICE'S BASE TICKETS FOR 500 OF BOB'S
     measure "ratio-$(($1 / 500))" 1 "$seconds"
 }
 
+ratio_20() {
+    lsetbase -u bob 500
+    ratio 10000
+    lsetbase -u alice 1000
+    lsetbase -u bob 1000
+}
+
 ratios() {
     lsetbase -u bob 500
     for tickets in 500 1000 1500 2500 5000 10000; do ratio $tickets; done
     lsetbase -u alice 1000
     lsetbase -u bob 1000
+}
 
+processes() {
     as alice 'lnice -t 400 burn'
     as alice 'lnice -t 100 burn'
     measure processes-4-1 1 "$seconds"
