@@ -314,7 +314,7 @@ mkdir -p /sys/fs/cgroup/system.slice/web.service/worker
 web=$!
 echo $web >/sys/fs/cgroup/system.slice/web.service/worker/cgroup.procs
 check "a program's processes share a reservation" within 60 in_currency 1001.prog.burn $second
-check "whoever's they are" in_currency 1000.prog.burn $first
+check "whoever's they are" within 60 in_currency 1000.prog.burn $first
 check "a unit has its reservation" within 60 in_currency 1001.unit.web.service $web
 says '^held  *80%' tombola reserve
 check "the reservation is received" at_least "$(received prog.burn)" 14
