@@ -63,19 +63,25 @@ impl Reservations {
             return;
         }
         self.end_but_for(client, rules);
-        let free: BTreeMap<u32, u32> = processes(nodes)
-            .into_iter()
-            .filter(|(_, under)| *under == Under::BestEffort)
-            .map(|(node, _)| (node.tgid, node.uid))
-            .collect();
-        let pids: Vec<u32> = free.keys().copied().collect();
-        let found = self.finder.find(rules, &pids);
         let members = members(nodes);
         let is_there = |currency: &Currency| members.contains_key(&currency.number());
         self.held.retain(|_, held| is_there(&held.currency));
         for held in self.held.values_mut() {
             held.of_users.retain(|_, currency| is_there(currency));
         }
+        let all = processes(nodes);
+        let mut free: BTreeMap<u32, u32> = all
+            .iter()
+            .filter(|(_, under)| *under == Under::BestEffort)
+            .map(|(node, _)| (node.tgid, node.uid))
+            .collect();
+        let owners: BTreeMap<u32, u32> =
+            all.iter().map(|(node, _)| (node.tgid, node.uid)).collect();
+        for held in self.held.values() {
+            free.extend(held.strangers(&members, &owners));
+        }
+        let pids: Vec<u32> = free.keys().copied().collect();
+        let found = self.finder.find(rules, &pids);
         for rule in rules {
             let found = found.get(&rule.what).map_or(&[][..], Vec::as_slice);
             let newcomers: Vec<_> = found.iter().map(|pid| (*pid, free[pid])).collect();
@@ -237,6 +243,22 @@ impl Held {
             .filter_map(|currency| all.get(&currency.number()))
             .flatten()
             .copied()
+    }
+
+    /// Processes in a currency that is for another user, with their own. The scheduler learns that a process has changed its user
+    /// when the process next leaves its CPU, and a service may do so at any time.
+    fn strangers<'a>(
+        &'a self,
+        members: &'a Members,
+        owners: &'a BTreeMap<u32, u32>,
+    ) -> impl Iterator<Item = (u32, u32)> + 'a {
+        let of_currency = |(uid, currency): (&'a u32, &'a Currency)| {
+            let inside = members.get(&currency.number()).into_iter().flatten();
+            inside
+                .filter_map(|pid| Some((*pid, *owners.get(pid)?)))
+                .filter(move |(_, owner)| owner != uid)
+        };
+        self.of_users.iter().flat_map(of_currency)
     }
 
     // Of users whose last process has exited. All of them are root's, who may have a thousand.

@@ -68,6 +68,11 @@ is_gone() { # PID
 	! kill -0 "$1" 2>/dev/null || grep -q '^State:.Z' /proc/"$1"/status
 }
 
+as_root_first() { # busy, as bob once there is a file `become-bob`
+	exec sh -c 'until [ -e become-bob ]; do :; done
+		exec setpriv --reuid bob --regid bob --clear-groups sh -c "while :; do :; done"'
+}
+
 in_currency() { # NAME PID: directly
 	tombola tree --interval 100ms --json | jq -e --arg name "$1" --argjson pid "$2" '
 		any(.. | objects | select(.kind == "currency" and .name == $name) | .nodes[]; .pid == $pid)'
@@ -316,6 +321,13 @@ echo $web >/sys/fs/cgroup/system.slice/web.service/worker/cgroup.procs
 check "a program's processes share a reservation" within 60 in_currency 1001.prog.burn $second
 check "whoever's they are" within 60 in_currency 1000.prog.burn $first
 check "a unit has its reservation" within 60 in_currency 1001.unit.web.service $web
+(as_root_first) &
+served=$!
+echo $served >/sys/fs/cgroup/system.slice/web.service/cgroup.procs
+check "a service of it runs as root" within 60 in_currency 0.unit.web.service $served
+touch become-bob
+check "and when it has become bob, in bob's part" within 60 in_currency 1001.unit.web.service $served
+kill $served
 says '^held  *80%' tombola reserve
 check "the reservation is received" at_least "$(received prog.burn)" 14
 lsetbase -u alice 2000
