@@ -1,6 +1,6 @@
 //! Users and currencies on several run queues: their parts on each, and how many tickets count there (`queues.h`).
 
-use tombola_core::queues::{PRICE_MAX, SCALE, capped, merged, price, share};
+use tombola_core::queues::{PRICE_MAX, SCALE, merged, price, share, usable};
 use tombola_core::{ACTIVE, Economy, Kind};
 
 /// A group's client on a queue.
@@ -72,7 +72,7 @@ impl Groups {
         self.groups.push(Group {
             parent: parent as usize,
             tickets,
-            usable: tickets,
+            usable: usable(tickets, 1, PRICE_MAX),
             price: PRICE_MAX,
             all: 0,
             threads: 0,
@@ -131,7 +131,7 @@ impl Groups {
     pub fn of_thread(&self, group: u32, tickets: u32) -> (u32, u64) {
         let tickets = tickets * SCALE;
         let price = self.groups[group as usize].price;
-        (tickets, capped(u64::from(tickets), 1, price))
+        (tickets, usable(u64::from(tickets), 1, price))
     }
 
     /// What a thread that can use so many tickets of `group` is worth on a queue, beside others there.
@@ -305,7 +305,7 @@ impl Groups {
                 ROOT => (self.cpus, 1),
                 _ => {
                     let above = self.groups[of.parent].price;
-                    (capped(of.tickets, of.threads, above), above)
+                    (usable(of.tickets, of.threads, above), above)
                 }
             };
             let price = price(of.all, of.threads, usable, above, of.price);
