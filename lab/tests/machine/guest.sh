@@ -18,7 +18,7 @@ all_end() { # USER
 }
 
 schedule() { # OPTIONS
-    tombola start --verbose $1 >/tmp/started &
+    tombola start $1 >/tmp/started &
     until grep -qx enabled /sys/kernel/sched_ext/state; do sleep 0.2; done
 }
 

@@ -202,6 +202,12 @@ fn inside(cases: &Cases, name: &str) {
     all_close(name, &cases[name].parts_inside("burn"), 0.5, 0.05);
 }
 
+fn insides(cases: &Cases) {
+    for name in INSIDE {
+        inside(cases, name);
+    }
+}
+
 const RATIOS: [f64; 6] = [1.0, 2.0, 3.0, 5.0, 10.0, 20.0];
 
 fn ratio(cases: &Cases, ratio: f64) {
@@ -255,6 +261,14 @@ fn yields_are_few_switches(cases: &Cases) {
     }
 }
 
+fn users_and_pitfalls(cases: &Cases) {
+    halves(cases, &USERS, 0.01);
+    yields_are_few_switches(cases);
+    favoured_napper(cases, 0.01);
+    halves(cases, &PITFALLS, 0.01);
+    halves(cases, &["ticket-changes"], 0.01);
+}
+
 #[test]
 #[ignore = "boots a virtual machine: make test"]
 fn stride_shares_on_the_newest_kernel() {
@@ -266,11 +280,7 @@ fn stride_shares_on_the_newest_kernel() {
         sets: "users pitfalls driver_inside ratio_20 processes",
     }
     .cases();
-    halves(&cases, &USERS, 0.01);
-    yields_are_few_switches(&cases);
-    favoured_napper(&cases, 0.01);
-    halves(&cases, &PITFALLS, 0.01);
-    halves(&cases, &["ticket-changes"], 0.01);
+    users_and_pitfalls(&cases);
     inside(&cases, "driver-inside");
     ratio(&cases, 20.0);
     four_to_one(&cases);
@@ -288,15 +298,9 @@ fn at_length_stride_shares_on_the_newest_kernel() {
         sets: "users crowds pitfalls insides ratios processes",
     }
     .cases();
-    halves(&cases, &USERS, 0.01);
-    yields_are_few_switches(&cases);
-    favoured_napper(&cases, 0.01);
+    users_and_pitfalls(&cases);
     halves(&cases, &CROWDS, 0.01);
-    halves(&cases, &PITFALLS, 0.01);
-    halves(&cases, &["ticket-changes"], 0.01);
-    for name in INSIDE {
-        inside(&cases, name);
-    }
+    insides(&cases);
     for of_one in RATIOS {
         ratio(&cases, of_one);
     }
@@ -380,9 +384,7 @@ fn at_length_stride_shares_on_the_oldest_kernel() {
     .cases();
     halves(&cases, &USERS, 0.01);
     favoured_napper(&cases, 0.01);
-    for name in INSIDE {
-        inside(&cases, name);
-    }
+    insides(&cases);
     // The kernel's ticks and other threads take a little.
     close("khugepaged", cases["kernel-thread"].cpus, 1.0, 0.05);
     // They take turns with drawn threads.

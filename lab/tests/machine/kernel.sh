@@ -1,8 +1,8 @@
-# Runs in the guest; kernel.rs judges. First, for each program of the scheduler's: VERIFIED, its name, and how many
-# instructions of it the kernel's verifier has walked. Then, for each case: CASE NAME, then for each window of time the JSON
-# of `tombola status` on one line, or LATE and how many microseconds after its time a sleeper began to work, each time it
-# woke; or TOOK, a number of operations, and the times of their beginning and end, in seconds; or USED, the CPU time that a
-# thread had used at the beginning and at the end, in ns, and the seconds between.
+# Runs in the guest; kernel.rs judges. For each case: CASE NAME, then for each window of time the JSON of `tombola status` on
+# one line, or LATE and how many microseconds after its time a sleeper began to work, each time it woke; or TOOK, a number of
+# operations, and the times of their beginning and end, in seconds; or USED, the CPU time that a thread had used at the
+# beginning and at the end, in ns, and the seconds between. At the end, for each program of the scheduler's: VERIFIED, its
+# name, and how many instructions of it the kernel's verifier has walked.
 #
 # kernel.sh OPTIONS WINDOWS SECONDS SET...: so many windows of so many seconds in each case of these sets, with the scheduler
 # started with OPTIONS
@@ -220,18 +220,19 @@ ratio() { # ALICE'S BASE TICKETS FOR 500 OF BOB'S
     measure "ratio-$(($1 / 500))" 1 "$seconds"
 }
 
-ratio_20() {
+ratios_of() { # ALICE'S BASE TICKETS...
     lsetbase -u bob 500
-    ratio 10000
+    for tickets in "$@"; do ratio "$tickets"; done
     lsetbase -u alice 1000
     lsetbase -u bob 1000
 }
 
+ratio_20() {
+    ratios_of 10000
+}
+
 ratios() {
-    lsetbase -u bob 500
-    for tickets in 500 1000 1500 2500 5000 10000; do ratio $tickets; done
-    lsetbase -u alice 1000
-    lsetbase -u bob 1000
+    ratios_of 500 1000 1500 2500 5000 10000
 }
 
 processes() {
@@ -358,10 +359,12 @@ kernel_thread() {
 }
 
 chrt --reset-on-fork --fifo --pid 10 $$
-schedule "$options"
-sed -n 's/ instructions verified$//; T; s/^/VERIFIED /p' /tmp/started
+schedule "--verbose $options"
 
 for set in "$@"; do "$set"; done
+
+# Now that they are all written, which is after the scheduler is enabled
+sed -n 's/ instructions verified$//; T; s/^/VERIFIED /p' /tmp/started
 
 # No other clients may be left.
 echo "CASE idle"
