@@ -69,16 +69,13 @@ impl Reservations {
         for held in self.held.values_mut() {
             held.of_users.retain(|_, currency| is_there(currency));
         }
-        let all = processes(nodes);
-        let mut free: BTreeMap<u32, u32> = all
-            .iter()
+        let mut free: BTreeMap<u32, u32> = processes(nodes)
+            .into_iter()
             .filter(|(_, under)| *under == Under::BestEffort)
             .map(|(node, _)| (node.tgid, node.uid))
             .collect();
-        let owners: BTreeMap<u32, u32> =
-            all.iter().map(|(node, _)| (node.tgid, node.uid)).collect();
         for held in self.held.values() {
-            free.extend(held.strangers(&members, &owners));
+            free.extend(held.strangers(&members));
         }
         let pids: Vec<u32> = free.keys().copied().collect();
         let found = self.finder.find(rules, &pids);
@@ -242,23 +239,16 @@ impl Held {
         currencies
             .filter_map(|currency| all.get(&currency.number()))
             .flatten()
-            .copied()
+            .map(|(pid, _)| *pid)
     }
 
     /// Processes in a currency that is for another user, with their own. The scheduler learns that a process has changed its user
     /// when the process next leaves its CPU, and a service may do so at any time.
-    fn strangers<'a>(
-        &'a self,
-        members: &'a Members,
-        owners: &'a BTreeMap<u32, u32>,
-    ) -> impl Iterator<Item = (u32, u32)> + 'a {
-        let of_currency = |(uid, currency): (&'a u32, &'a Currency)| {
+    fn strangers<'a>(&'a self, members: &'a Members) -> impl Iterator<Item = (u32, u32)> + 'a {
+        self.of_users.iter().flat_map(|(uid, currency)| {
             let inside = members.get(&currency.number()).into_iter().flatten();
-            inside
-                .filter_map(|pid| Some((*pid, *owners.get(pid)?)))
-                .filter(move |(_, owner)| owner != uid)
-        };
-        self.of_users.iter().flat_map(of_currency)
+            inside.filter(move |(_, owner)| owner != uid).copied()
+        })
     }
 
     // Of users whose last process has exited. All of them are root's, who may have a thousand.
@@ -301,15 +291,16 @@ fn retire(client: &Client, currency: &Currency) -> Result<()> {
     }
 }
 
-/// The processes in each currency, by its number.
-type Members = BTreeMap<u64, Vec<u32>>;
+/// The processes in each currency, with their users, by its number.
+type Members = BTreeMap<u64, Vec<(u32, u32)>>;
 
 // Only processes: if root has moved currencies of its own into it, retiring moves them to root's user currency, as it should.
 fn members(nodes: &[Node]) -> Members {
-    let mut by_slot: BTreeMap<u32, Vec<u32>> = BTreeMap::new();
+    let mut by_slot: BTreeMap<u32, Vec<(u32, u32)>> = BTreeMap::new();
     for node in nodes {
         if [kind::PROCESS, kind::THREAD].contains(&node.kind) {
-            by_slot.entry(node.parent).or_default().push(node.tgid);
+            let of_slot = by_slot.entry(node.parent).or_default();
+            of_slot.push((node.tgid, node.uid));
         }
     }
     nodes
