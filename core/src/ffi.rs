@@ -42,7 +42,7 @@ pub struct Client {
     pub sum: u64,
     /// As a currency: service per ticket of the clients that count. As a leaf: the next newer one of the waiting leaves.
     pub served: u64,
-    /// As a currency: how many clients it has. As a leaf: the next older one of the waiting leaves.
+    /// As a leaf: the next older one of the waiting leaves.
     pub older: u32,
     /// Tickets of the clients that count in `vnow`.
     pub weight: u32,
@@ -218,7 +218,7 @@ c_functions! {
     "tombola_charge_heir" charge_heir(q: &mut Queue, r: &Rules, i: u32, heir: u32, forked_ns: u64) -> u32;
     "tombola_frozen" frozen(q: &mut Queue, i: u32) -> u32;
     "tombola_share" share(tickets: u64, here: u64, all: u64) -> u64;
-    "tombola_capped" capped(tickets: u64, cpus: u64, price: u64) -> u64;
+    "tombola_usable" usable(tickets: u64, cpus: u64, price: u64) -> u64;
     "tombola_price" price(active: u64, threads: u64, tickets: u64, above: u64, former: u64) -> u64;
     "tombola_is_fast" is_fast(own: u64, other: u64, mean_load: u64, bound_ns: u64) -> u32;
     "tombola_gap" gap(load: u64, other: u64, cpus: u64) -> u64;

@@ -139,9 +139,9 @@ u64 EXPORT(share)(u64 tickets, u64 here, u64 all)
 	return tb_share(tickets, here, all);
 }
 
-u64 EXPORT(capped)(u64 tickets, u64 cpus, u64 price)
+u64 EXPORT(usable)(u64 tickets, u64 cpus, u64 price)
 {
-	return tb_capped(tickets, cpus, price);
+	return tb_usable(tickets, cpus, price);
 }
 
 u64 EXPORT(price)(u64 active, u64 threads, u64 tickets, u64 above, u64 former)

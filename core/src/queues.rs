@@ -12,8 +12,8 @@ pub fn share(tickets: u64, here: u64, all: u64) -> u64 {
 
 /// Tickets, or so many as can be used on so many CPUs if each is worth `price`. At least 1.
 #[must_use]
-pub fn capped(tickets: u64, cpus: u64, price: u64) -> u64 {
-    ffi::capped(tickets, cpus, price)
+pub fn usable(tickets: u64, cpus: u64, price: u64) -> u64 {
+    ffi::usable(tickets, cpus, price)
 }
 
 /// The price of a group: the tickets for each CPU that it is entitled to. It has `active` capped tickets of `threads` runnable

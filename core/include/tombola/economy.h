@@ -95,12 +95,7 @@ enum { TB_NONE = 0, TB_BASE = 1, TB_BEST_EFFORT = 2, TB_FROZEN = 3 };
 /* A queue's roots. */
 TB_INLINE u32 tb_base(const struct tb_queue *q)
 {
-#ifdef TB_ONE_QUEUE
-	(void)q;
-	return TB_BASE;
-#else
 	return q->base;
-#endif
 }
 
 TB_INLINE u32 tb_frozen_root(const struct tb_queue *q)
@@ -845,10 +840,10 @@ TB_FN u32 tb_root_of(struct tb_queue *q, u32 i)
 	return i;
 }
 
-/* Is it a client of the frozen root, or in a currency that is? Mostly the frozen root has no clients. */
+/* Is it a client of the frozen root, or in a currency that is? */
 TB_INLINE u32 tb_frozen(struct tb_queue *q, u32 i)
 {
-	return tb_at(q, tb_frozen_root(q))->clients && tb_root_of(q, i) == tb_frozen_root(q);
+	return tb_root_of(q, i) == tb_frozen_root(q);
 }
 
 /*
@@ -995,23 +990,11 @@ TB_FN u32 tb_set_tickets(struct tb_queue *q, const struct tb_rules *r, u32 i, u3
 	return 0;
 }
 
-/* A new, idle client of `parent`, at vnow; TB_NONE if all are in use. */
-TB_FN u32 tb_new(struct tb_queue *q, u32 kind, u32 parent, u32 tickets)
+/* An unused slot becomes an idle client of `parent`, or of none yet, at vnow. */
+TB_FN u32 tb_init(struct tb_queue *q, u32 i, u32 kind, u32 parent, u32 tickets)
 {
-	struct tb_pool *pool = tb_pool(q);
-	u32 i = pool->free;
-	struct tb_client *c, *p = tb_at(q, parent);
+	struct tb_client *c = tb_at(q, i), *p = tb_at(q, parent);
 
-	if (i) {
-		pool->free = tb_at(q, i)->up;
-	} else {
-		i = pool->fresh;
-		if (!i || i >= TB_CLIENTS)
-			return TB_NONE;
-		pool->fresh = i + 1;
-	}
-	pool->used++;
-	c = tb_at(q, i);
 	c->pass = p->vnow;
 	c->key = p->vnow;
 	c->mask = 0;
@@ -1019,7 +1002,7 @@ TB_FN u32 tb_new(struct tb_queue *q, u32 kind, u32 parent, u32 tickets)
 	c->tickets = tickets;
 	c->state = 0;
 	c->kind = (u8)kind;
-	c->clients = 0;
+	c->older = 0;
 	c->vnow = 0;
 	c->level = 0;
 	c->sum = 0;
@@ -1031,9 +1014,25 @@ TB_FN u32 tb_new(struct tb_queue *q, u32 kind, u32 parent, u32 tickets)
 	c->precharged_ns = 0;
 	c->used_ns = 0;
 	c->young_ns = 0;
-	if (parent)
-		p->clients++;
 	return i;
+}
+
+/* A new client; TB_NONE if all are in use. */
+TB_FN u32 tb_new(struct tb_queue *q, u32 kind, u32 parent, u32 tickets)
+{
+	struct tb_pool *pool = tb_pool(q);
+	u32 i = pool->free;
+
+	if (i) {
+		pool->free = tb_at(q, i)->up;
+	} else {
+		i = pool->fresh;
+		if (!i || i >= TB_CLIENTS)
+			return TB_NONE;
+		pool->fresh = i + 1;
+	}
+	pool->used++;
+	return tb_init(q, i, kind, parent, tickets);
 }
 
 /* Free a client that is idle and has no children. */
@@ -1043,8 +1042,6 @@ TB_FN u32 tb_free(struct tb_queue *q, u32 i)
 
 	if (!i || c->kind == TB_KIND_FREE)
 		return 0;
-	if (c->parent)
-		tb_at(q, c->parent)->clients--;
 	c->kind = TB_KIND_FREE;
 	c->up = tb_pool(q)->free;
 	tb_pool(q)->free = i;
@@ -1095,8 +1092,6 @@ TB_FN u32 tb_move(struct tb_queue *q, const struct tb_rules *r, u32 i, u32 paren
 		tb_leave(q, r, i);
 	tb_forget(state);
 	c->pass = tb_at(q, parent)->vnow + (c->pass - tb_at(q, c->parent)->vnow);
-	tb_at(q, c->parent)->clients--;
-	tb_at(q, parent)->clients++;
 	c->parent = parent;
 	c->young_ns = 0;
 	if (state & TB_ACTIVE)

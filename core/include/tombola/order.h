@@ -56,8 +56,8 @@ struct tb_client {
 
 	/*
 	 * As a currency: vnow = mean pass of the clients that count, weighted by tickets; sum = the remainder of its division;
-	 * served = service per ticket of the clients that count; clients = how many there are, active or not. As a leaf: since
-	 * when it waits, and its neighbours in the list of all waiting leaves (oldest first).
+	 * served = service per ticket of the clients that count. As a leaf: since when it waits, and its neighbours in the
+	 * list of all waiting leaves (oldest first).
 	 */
 	u64 vnow;
 	union {
@@ -68,10 +68,7 @@ struct tb_client {
 		u64 served;
 		u32 newer;
 	};
-	union {
-		u32 clients;
-		u32 older;
-	};
+	u32 older;
 	u32 weight;
 	u32 behind; /* tickets of active clients that do not count */
 	u32 root;
@@ -127,17 +124,20 @@ struct tb_queue {
 	u64 clamped; /* charges cut by TB_AHEAD_MAX_NS */
 	u32 charge_also; /* a charge goes on here after its root: the new parent of a moving client, or a frozen leaf's home */
 	struct tb_bill bill; /* the current charge; in memory, as the verifier would tell apart each value of a local variable */
-#ifdef TB_ONE_QUEUE
-	struct tb_pool pool;
-#else
+#ifndef TB_GLOBAL_POOL
 	struct tb_pool *pool;
 #endif
 };
 
+#ifdef TB_GLOBAL_POOL
+struct tb_pool tb_global_pool;
+#endif
+
 TB_INLINE struct tb_pool *tb_pool(struct tb_queue *q)
 {
-#ifdef TB_ONE_QUEUE
-	return &q->pool;
+#ifdef TB_GLOBAL_POOL
+	(void)q;
+	return &tb_global_pool;
 #else
 	return q->pool;
 #endif

@@ -11,9 +11,11 @@
  *                        └─ part on queue 1, 3000 x 100/300 = 1000 ─── thread (100)
  *
  * Tickets of a part (tb_share). A group's tickets count on each queue in proportion to the usable tickets of what is runnable in
- * it there.
+ * it there. A part's tickets follow when a slice begins or ends in it, or when it was idle; not whenever a thread of the group
+ * wakes up, is forked or exits. What runs at that moment was not charged yet, and would be divided by the new tickets: a chain
+ * of forks, of which there are two threads whenever one exits, got seven sixths of its due on two queues.
  *
- * Usable tickets (tb_price, tb_capped). A thread uses at most one CPU, and a group at most as many as it has runnable threads.
+ * Usable tickets (tb_price, tb_usable). A thread uses at most one CPU, and a group at most as many as it has runnable threads.
  * Within a queue the economy handles tickets beyond that, so the tree has them all. But they would make a queue seem busier than
  * it is, and draw tickets away from the group's other parts. So in loads and in shares, tickets are capped at what they can buy.
  * A group's price is the tickets for each CPU that the group is entitled to. Each period the prices are computed from the usable
@@ -48,10 +50,14 @@
 #pragma once
 #include "economy.h"
 
-/* Tickets are multiplied by 2^TB_SHARE_SHIFT where they are divided among queues, or small ones could not be divided. */
+/*
+ * Tickets are multiplied by 2^TB_SHARE_SHIFT where they are divided among queues, or small ones could not be divided. Usable
+ * tickets, prices and loads have TB_USABLE_SHIFT bits more.
+ */
 #define TB_SHARE_SHIFT 8
+#define TB_USABLE_SHIFT 8
 /* Prices are between a ticket, which caps all to the same, and this, which caps none. */
-#define TB_PRICE_MIN (1ull << TB_SHARE_SHIFT)
+#define TB_PRICE_MIN (1ull << (TB_SHARE_SHIFT + TB_USABLE_SHIFT))
 #define TB_PRICE_MAX (1ull << 40)
 #define TB_PRICE_SHIFT 20
 
@@ -66,13 +72,13 @@ TB_INLINE u64 tb_share(u64 tickets, u64 here, u64 all)
 	return share ? share : 1;
 }
 
-/* Tickets, or so many as can be used on so many CPUs, each worth `price`. At least 1. */
-TB_INLINE u64 tb_capped(u64 tickets, u64 cpus, u64 price)
+/*
+ * As many of these tickets as can be used on so many CPUs, each worth `price`. A group in which no thread is runnable counts with
+ * one CPU: it will use that when one becomes runnable.
+ */
+TB_INLINE u64 tb_usable(u64 tickets, u64 cpus, u64 price)
 {
-	u64 most = cpus * price;
-
-	most = tickets < most ? tickets : most;
-	return most ? most : 1;
+	return tb_min(tickets << TB_USABLE_SHIFT, tb_max(cpus, 1) * price);
 }
 
 /*
@@ -85,7 +91,7 @@ TB_INLINE u64 tb_price(u64 active, u64 threads, u64 tickets, u64 above, u64 form
 {
 	u64 cpus = (tickets << TB_PRICE_SHIFT) / (above ? above : 1), price;
 
-	if (!cpus)
+	if (!cpus || !threads)
 		return TB_PRICE_MAX;
 	price = (active << TB_PRICE_SHIFT) / cpus;
 	/* Rounded up, or it would fall back to where all are capped. */
@@ -97,7 +103,7 @@ TB_INLINE u64 tb_price(u64 active, u64 threads, u64 tickets, u64 above, u64 form
 /* Is another queue's clock ahead by more than bound_ns of a CPU's service at the mean load? */
 TB_INLINE u32 tb_is_fast(u64 own, u64 other, u64 mean_load, u64 bound_ns)
 {
-	return tb_before(own, other) && tb_service_ns(other - own, mean_load) > bound_ns;
+	return tb_before(own, other) && tb_service_ns(other - own, mean_load >> TB_USABLE_SHIFT) > bound_ns;
 }
 
 /* The tickets by which a queue's load exceeds another's, on all of its CPUs; 0 if it does not. */
@@ -135,7 +141,7 @@ TB_INLINE u32 tb_fits_better(u64 gap, u64 v, u64 best)
 /* A client worth much more than the gap turns the imbalance round by far. It had better wait for one that fits better to wait. */
 TB_INLINE u32 tb_may_move(u64 gap, u64 v, u32 is_far)
 {
-	return v <= 4 * gap || is_far;
+	return v <= 3 * gap || is_far;
 }
 
 /* Where a waking client waits: on its own queue, on one with an idle CPU, or on the one with the least load. */
@@ -279,7 +285,7 @@ TB_FN u32 tb_set_share(struct tb_queue *q, const struct tb_rules *r, u32 i, u32 
  * Take a waiting leaf off its queue, to be put on another one (tb_put): it is inactive then, but keeps its pass, and joins again
  * with all of its lag.
  */
-TB_FN u32 tb_take(struct tb_queue *q, const struct tb_rules *r, u32 leaf)
+TB_INLINE u32 tb_take(struct tb_queue *q, const struct tb_rules *r, u32 leaf)
 {
 	tb_withdraw(q, leaf);
 	tb_leave(q, r, leaf);
@@ -290,11 +296,7 @@ TB_FN u32 tb_take(struct tb_queue *q, const struct tb_rules *r, u32 leaf)
 /* An inactive client becomes one of `parent`, which may be on another queue. Its pass stays. */
 TB_FN u32 tb_put(struct tb_queue *q, u32 i, u32 parent)
 {
-	struct tb_client *c = tb_at(q, i);
-
-	tb_at(q, c->parent)->clients--;
-	tb_at(q, parent)->clients++;
-	c->parent = parent;
+	tb_at(q, i)->parent = parent;
 	return 0;
 }
 

@@ -5,10 +5,10 @@
  * Only fixed-width unsigned types carry values. s64 appears only in comparisons, never in divisions. A host may define before it
  * includes any header of the core:
  *
- *   TB_FN        how a function of some size is declared (default: static)
- *   TB_ONE_QUEUE the host has one run queue, which contains the clients; without it, run queues share them (tb_pool)
- *   tb_loop(n)   a loop whose body breaks out of it within n rounds (default: a for loop of at most n rounds). The kernel's host
- *                ignores n, and lets the kernel end a loop after very many rounds (hosts/kernel/bpf/kernel.h, can_loop).
+ *   TB_FN           how a function of some size is declared (default: static)
+ *   TB_GLOBAL_POOL  the host's only pool of clients is a variable, tb_global_pool; without it, each queue points to its pool
+ *   tb_loop(n)      a loop whose body breaks out of it within n rounds (default: a for loop of at most n rounds). The kernel's
+ *                   host ignores n, and lets the kernel end a loop after very many rounds (hosts/kernel/bpf/kernel.h, can_loop).
  */
 #pragma once
 

@@ -1,6 +1,6 @@
 //! Users and currencies on several run queues: their parts on each, and how many tickets count there (`queues.h`).
 
-use tombola_core::queues::{PRICE_MAX, SCALE, capped, merged, price, share};
+use tombola_core::queues::{PRICE_MAX, SCALE, merged, price, share, usable};
 use tombola_core::{ACTIVE, Economy, Kind};
 
 /// A group's client on a queue.
@@ -72,7 +72,7 @@ impl Groups {
         self.groups.push(Group {
             parent: parent as usize,
             tickets,
-            usable: tickets,
+            usable: usable(tickets, 1, PRICE_MAX),
             price: PRICE_MAX,
             all: 0,
             threads: 0,
@@ -131,7 +131,7 @@ impl Groups {
     pub fn of_thread(&self, group: u32, tickets: u32) -> (u32, u64) {
         let tickets = tickets * SCALE;
         let price = self.groups[group as usize].price;
-        (tickets, capped(u64::from(tickets), 1, price))
+        (tickets, usable(u64::from(tickets), 1, price))
     }
 
     /// What a thread that can use so many tickets of `group` is worth on a queue, beside others there.
@@ -176,14 +176,22 @@ impl Groups {
         }
     }
 
-    /// The usable tickets of threads of `group` on a queue have changed by so much. The tickets of its part there, and of those
-    /// around it, follow; lags stay.
-    pub fn follow(&mut self, economy: &mut Economy, group: u32, queue: usize, change: i64) {
+    /// The usable tickets of threads of `group` on a queue have changed by so much. If it is time (queues.h), the tickets of its
+    /// part there, and of those around it, follow; lags stay.
+    pub fn follow(
+        &mut self,
+        economy: &mut Economy,
+        group: u32,
+        queue: usize,
+        change: i64,
+        is_time: bool,
+    ) {
         self.renew(
             economy,
             group,
             queue,
             change,
+            is_time,
             |economy, _, client, tickets| {
                 economy.set_tickets(client, tickets);
             },
@@ -196,6 +204,7 @@ impl Groups {
         group: u32,
         queue: usize,
         mut change: i64,
+        is_time: bool,
         set: impl Fn(&mut Economy, usize, u32, u32),
     ) {
         let mut g = group as usize;
@@ -213,7 +222,7 @@ impl Groups {
                 return;
             }
             let tickets = share(of.tickets, part.here, of.all) as u32;
-            if part.here > 0 && client.tickets != tickets {
+            if part.here > 0 && client.tickets != tickets && (is_time || part.counted == 0) {
                 set(economy.on(queue), levels_up, part.client, tickets);
             }
             let before = part.counted;
@@ -242,6 +251,7 @@ impl Groups {
             group,
             queue,
             change,
+            true,
             |economy, _, client, tickets| {
                 let pass = economy.client(client).pass;
                 economy.set_share(client, tickets, pass);
@@ -284,6 +294,7 @@ impl Groups {
             group,
             queue,
             usable as i64,
+            true,
             |economy, levels_up, client, tickets| {
                 let from = left.0[levels_up];
                 let c = *economy.client(client);
@@ -305,7 +316,7 @@ impl Groups {
                 ROOT => (self.cpus, 1),
                 _ => {
                     let above = self.groups[of.parent].price;
-                    (capped(of.tickets, of.threads, above), above)
+                    (usable(of.tickets, of.threads, above), above)
                 }
             };
             let price = price(of.all, of.threads, usable, above, of.price);

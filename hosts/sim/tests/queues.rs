@@ -116,6 +116,37 @@ fn forking_gains_nothing_across_queues() {
     assert!((of_hogs - 6.0 / 7.0).abs() < 0.01, "{of_hogs}");
 }
 
+fn link() -> Program {
+    Rc::new(|act, _| match act {
+        1 => Act::Run(MS / 2),
+        2 => Act::Fork(link()),
+        _ => Act::Exit,
+    })
+}
+
+/// The forker and its child are there at once for a moment, always when the forker's run was not charged yet. If the user's
+/// tickets on the queue rose at that moment, the run would be divided by them: the user got seven sixths of its due.
+#[test]
+fn a_chain_of_forks_gains_nothing_on_its_queue() {
+    for cpus in [2, 4] {
+        let topology = Topology::from(cpus);
+        let queues = RunQueues::PerCpu(Balance::Clock);
+        let scheduler = Tombola::with_run_queues(Rules::stride(MS), topology, queues);
+        let mut simulation = Simulation::new(scheduler, topology, Costs::default(), 1);
+        let users = [0, 1].map(|_| simulation.scheduler.user(1000));
+        let hogs: Vec<_> = (0..cpus)
+            .map(|_| simulation.task(users[0], 100, hog()))
+            .collect();
+        for _ in 0..cpus {
+            simulation.task(users[1], 100, link());
+        }
+        simulation.run_until(5 * SECOND);
+        let used = hogs.iter().map(|&task| simulation.machine.ran_ns(task));
+        let of_hogs = used.sum::<u64>() as f64 / (cpus as u64 * 5 * SECOND) as f64;
+        assert!((of_hogs - 0.5).abs() < 0.005, "{cpus} CPUs: {of_hogs}");
+    }
+}
+
 /// What sleeps and wakes up changes its queue, and its group's tickets follow.
 #[test]
 fn idle_cpus_take_what_waits_elsewhere() {

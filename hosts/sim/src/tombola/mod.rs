@@ -153,8 +153,9 @@ impl Tombola {
         self.economy.on(self.accounts[task].queue)
     }
 
-    /// So many tickets of a runnable task count on its queue now: as many as it can use, or 0 if it sleeps.
-    fn count_tickets(&mut self, machine: &Machine, task: TaskId, is_runnable: bool) {
+    /// So many tickets of a runnable task count on its queue now: as many as it can use, or 0 if it sleeps. `settled`: what it
+    /// has used was just charged.
+    fn count_tickets(&mut self, machine: &Machine, task: TaskId, is_runnable: bool, settled: bool) {
         let Some(queues) = &mut self.queues else {
             return;
         };
@@ -168,7 +169,7 @@ impl Tombola {
         let change = account.usable as i64 - before as i64;
         queues
             .groups
-            .follow(&mut self.economy, t.group, account.queue, change);
+            .follow(&mut self.economy, t.group, account.queue, change, settled);
     }
 
     fn run(&self, machine: &Machine, task: TaskId, woke: bool) -> Run {
@@ -194,9 +195,6 @@ impl Tombola {
         account.precharge_ns = next_ns;
         let leaf = account.leaf;
         self.of(task).charge(leaf, &bill);
-        if run.ran_ns > 0 {
-            self.count_tickets(machine, task, true);
-        }
     }
 
     /// A task waits. An idle CPU takes it; otherwise, if it was woken, it challenges the task that runs on its CPU.
@@ -277,6 +275,7 @@ impl Tombola {
     }
 
     fn begin(&mut self, machine: &mut Machine, task: TaskId, cpu: usize, displaces: bool) {
+        self.count_tickets(machine, task, true, true);
         self.economy.on(self.accounts[task].queue); // for slice_ns
         let slice_ns = self.slice_ns(self.leaf(task), displaces);
         let quantum_ns = self.economy.rules().quantum_ns;
@@ -395,7 +394,7 @@ impl Scheduler for Tombola {
         }
         let (leaf, mask) = (self.leaf(task), self.mask(machine, task, queue));
         self.of(task).join(leaf, mask);
-        self.count_tickets(machine, task, true);
+        self.count_tickets(machine, task, true, false);
         let by = match waker {
             Some(cpu) if self.cpus(machine, queue).contains(&cpu) => Waker::Runner,
             _ => Waker::Other,
@@ -412,6 +411,7 @@ impl Scheduler for Tombola {
         }
         if let Some(held) = held {
             self.settle(machine, held, 0);
+            self.count_tickets(machine, held, true, true);
         }
         let mask = 1 << ((cpu - cpus.start) % 64);
         let mut best = self.economy.on(queue).pick(mask);
@@ -458,7 +458,7 @@ impl Scheduler for Tombola {
         if let Some(queues) = &mut self.queues {
             queues.groups.left(machine.task(task).group);
         }
-        self.count_tickets(machine, task, false);
+        self.count_tickets(machine, task, false, false);
     }
 
     fn exited(&mut self, machine: &mut Machine, task: TaskId) {

@@ -198,7 +198,7 @@ impl Tombola {
         waiting: &[TaskId],
     ) -> Option<(TaskId, usize)> {
         for &task in waiting {
-            self.count_tickets(machine, task, true);
+            self.count_tickets(machine, task, true, false);
         }
         let queues = self.several();
         let (clock, load) = (queues.clock(&self.economy, own), queues.load(own));

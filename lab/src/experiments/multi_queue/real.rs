@@ -55,6 +55,7 @@ fn boot(scheduler: &'static Scheduler) -> Boot {
         scheduler,
         kernel: Kernel::Newest,
         cpus: CPUS,
+        caches: 1,
         memory_mib: MEMORY_MIB,
         mode: Mode::Parallel,
         timed: true,
