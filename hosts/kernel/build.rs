@@ -1,4 +1,5 @@
-//! Compiles the scheduler for the BPF target and generates its skeleton: the typed Rust interface to its programs and maps.
+//! Compiles the scheduler for the BPF target, for one run queue and for several, and generates the skeletons: the typed Rust
+//! interfaces to its programs and maps.
 
 use libbpf_cargo::SkeletonBuilder;
 use std::env;
@@ -14,6 +15,8 @@ const FLAGS: [&str; 5] = [
     "-Wno-unused-parameter",
 ];
 const SOURCE_DIRS: [&str; 3] = ["bpf", "include", "../../core/include"];
+/// The skeletons, and with which flag the source of each is compiled.
+const SKELETONS: [(&str, Option<&str>); 2] = [("one", None), ("several", Some("-DSEVERAL_QUEUES"))];
 
 fn main() {
     println!("cargo:rerun-if-env-changed=BPF_CLANG");
@@ -29,13 +32,15 @@ fn main() {
         );
     }
     let source_dir = PathBuf::from(env::var("CARGO_MANIFEST_DIR").expect("cargo sets it"));
-    let skeleton = PathBuf::from(env::var("OUT_DIR").expect("cargo sets it")).join("main.skel.rs");
-    if let Err(error) = build(&clang, &source_dir, &skeleton) {
-        fail(
-            &format!("the scheduler does not compile: {error:#}"),
-            &format!("its source, or a compiler that is not {CLANG}"),
-            "see the compiler's message above",
-        );
+    let out_dir = PathBuf::from(env::var("OUT_DIR").expect("cargo sets it"));
+    for (name, flag) in SKELETONS {
+        if let Err(error) = build(&clang, &source_dir, &out_dir.join(name), flag) {
+            fail(
+                &format!("the scheduler does not compile: {error:#}"),
+                &format!("its source, or a compiler that is not {CLANG}"),
+                "see the compiler's message above",
+            );
+        }
     }
 }
 
@@ -49,8 +54,14 @@ fn runs(program: &str) -> bool {
 
 // The kernel gives the operations more parameters than each of them needs, hence -Wno-unused-parameter. libbpf-cargo adds
 // -g -O2, the target's name and the headers of the libbpf that libbpf-rs is linked with.
-fn build(clang: &str, source_dir: &Path, skeleton: &Path) -> Result<(), impl std::fmt::Display> {
+fn build(
+    clang: &str,
+    source_dir: &Path,
+    skeleton: &Path,
+    flag: Option<&str>,
+) -> Result<(), impl std::fmt::Display> {
     let mut flags = FLAGS.map(String::from).to_vec();
+    flags.extend(flag.map(String::from));
     flags.extend(
         SOURCE_DIRS
             .iter()
@@ -60,7 +71,7 @@ fn build(clang: &str, source_dir: &Path, skeleton: &Path) -> Result<(), impl std
         .source(source_dir.join("bpf/main.bpf.c"))
         .clang(clang)
         .clang_args(flags)
-        .build_and_generate(skeleton)
+        .build_and_generate(skeleton.with_extension("skel.rs"))
 }
 
 fn fail(fact: &str, cause: &str, next: &str) -> ! {

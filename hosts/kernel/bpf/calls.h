@@ -7,14 +7,42 @@
 #include "permissions.h"
 #include "tasks.h"
 
+static __noinline u64 nr_waiting(void)
+{
+	u64 waiting = 0;
+
+	for (u32 queue = 0; queue < NR_QUEUES && can_loop; queue++) {
+		struct run_queue *rq = queue_at(queue);
+
+		if (queue >= tombola_config.nr_queues || !rq)
+			break;
+		waiting += rq->economy.waiting;
+	}
+	return waiting;
+}
+
+static __noinline u64 nr_clamped(void)
+{
+	u64 clamped = 0;
+
+	for (u32 queue = 0; queue < NR_QUEUES && can_loop; queue++) {
+		struct run_queue *rq = queue_at(queue);
+
+		if (queue >= tombola_config.nr_queues || !rq)
+			break;
+		clamped += rq->economy.clamped;
+	}
+	return clamped;
+}
+
 static __always_inline s64 call_info(struct tombola_call *call, struct run_queue *rq)
 {
 	call->out[TOMBOLA_INFO_ABI] = TOMBOLA_ABI;
 	call->out[TOMBOLA_INFO_POLICY] = tombola_config.rules.lottery ? TOMBOLA_LOTTERY : TOMBOLA_STRIDE;
 	call->out[TOMBOLA_INFO_QUANTUM_NS] = tombola_config.rules.quantum_ns;
 	call->out[TOMBOLA_INFO_CPUS] = tombola_config.nr_cpus;
-	call->out[TOMBOLA_INFO_CLIENTS] = rq->economy.pool.used;
-	call->out[TOMBOLA_INFO_WAITING] = rq->economy.waiting;
+	call->out[TOMBOLA_INFO_CLIENTS] = nr_clients();
+	call->out[TOMBOLA_INFO_WAITING] = nr_waiting();
 	call->out[TOMBOLA_INFO_PROCESSES] = nr_processes;
 	call->out[TOMBOLA_INFO_NOW_NS] = bpf_ktime_get_ns();
 	return 0;
@@ -24,14 +52,14 @@ static __always_inline s64 call_counter(struct tombola_call *call, struct run_qu
 {
 	if (call->id >= TOMBOLA_COUNTERS)
 		return -EINVAL;
-	call->out[0] = call->id == TOMBOLA_COUNT_CLAMPED ? rq->economy.clamped : counters[call->id & 15];
+	call->out[0] = call->id == TOMBOLA_COUNT_CLAMPED ? nr_clamped() : counters[call->id & 15];
 	return 0;
 }
 
 /* A client's tickets: 0 if it is frozen, although the economy keeps the former number. */
 static __always_inline u32 tickets_of(u32 client, struct tb_queue *q)
 {
-	return state_of(client)->frozen ? 0 : tb_at(q, client)->tickets;
+	return state_of(client)->frozen ? 0 : tickets_at(q, client);
 }
 
 /*
@@ -58,7 +86,7 @@ static __always_inline s64 fund(u64 number, u64 value, u32 user, bool owner, u32
 	s64 ret = limit_by(value, owner, most);
 
 	if (ret >= 0)
-		ret = step_fund(number, (u32)value, (u32)ret, by_caller(user));
+		ret = fund_client(number, (u32)value, (u32)ret, by_caller(user));
 	return ret ? ret : move_running(number, BY_TICKETS, AT_ONCE);
 }
 
@@ -166,7 +194,7 @@ static __always_inline s64 call_reserve(struct tombola_call *call, struct tb_que
 		return reservation;
 	ret = move_running(number, (u64)reservation, AT_ONCE);
 	if (ret)
-		step_free_empty_reservation((u64)reservation);
+		free_group((u64)reservation);
 	return ret;
 }
 
@@ -260,7 +288,7 @@ static __always_inline s64 make_currency(struct tombola_call *call, struct tb_qu
 	if (!made)
 		return usable(q, inside) ? -ENOSPC : call->currency ? -ENOENT : -EAGAIN;
 	if (bpf_map_update_elem(&currencies, key, &made, BPF_NOEXIST)) {
-		step_retire(made);
+		retire(made);
 		return -EEXIST;
 	}
 	__builtin_memcpy(state_of((u32)made)->name + 1, key->name + 1, TOMBOLA_NAME - 1);
@@ -274,7 +302,7 @@ static __always_inline s64 retire_currency(struct tb_queue *q, u32 client, u64 n
 {
 	struct currency_name key = { .uid = state_of(client)->id };
 	u64 *known;
-	u32 frozen = tb_frozen(q, client);
+	u32 frozen = looks_frozen(client);
 	s64 ret = step_close(number, 1);
 
 	if (ret)
@@ -283,7 +311,7 @@ static __always_inline s64 retire_currency(struct tb_queue *q, u32 client, u64 n
 	if (frozen)
 		kick_idle(); /* its former clients may be thawed now */
 	__builtin_memcpy(key.name, state_of(client)->name, TOMBOLA_NAME);
-	if (ret || !step_retire(number)) {
+	if (ret || !retire(number)) {
 		step_close(number, 0);
 		return ret ? ret : -EAGAIN;
 	}
@@ -378,7 +406,7 @@ static __always_inline s64 call_machine(struct tombola_call *call, struct run_qu
 	if (call->op == TOMBOLA_GET_RESERVED) {
 		call->out[TOMBOLA_RESERVED_MACHINE] = cpus * TOMBOLA_SHARE_ONE;
 		call->out[TOMBOLA_RESERVED_ALL] = share_of(reserved);
-		call->out[TOMBOLA_RESERVED_FLOOR] = share_of(tb_at(&rq->economy, TB_BEST_EFFORT)->tickets);
+		call->out[TOMBOLA_RESERVED_FLOOR] = share_of(tickets_at(&rq->economy, TB_BEST_EFFORT));
 		call->out[TOMBOLA_RESERVED_ROOT] = root_share;
 		call->out[TOMBOLA_RESERVED_DEFAULT] = default_base;
 		return 0;
@@ -459,7 +487,7 @@ static __always_inline bool is_tidy(const struct tombola_call *call)
 SEC("syscall")
 int tombola_call(struct tombola_call *call)
 {
-	struct run_queue *rq = the_queue();
+	struct run_queue *rq = first_queue();
 	u32 subject = subject_of(call);
 	struct task_struct *p = 0;
 	s64 ret;
@@ -492,7 +520,7 @@ int tombola_call(struct tombola_call *call)
 	if (p)
 		bpf_task_release(p);
 	/* As in height_of, this look is outside of the RCU read section. */
-	if (changes(call->op) && tb_at(&rq->economy, TB_FROZEN)->active)
+	if (!ret && changes(call->op) && frozen_are_active())
 		urge_waiting(FIRST_SLOT);
 	return (int)ret;
 }

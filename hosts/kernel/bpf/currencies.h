@@ -28,7 +28,7 @@ static __noinline u32 nested(struct tb_queue *q, u32 client)
 /* A currency of `user` in another of the same user; usable once it has a name. 0: `inside` was removed, or no slot is left. */
 __noinline u64 step_make(u64 inside, u32 tickets, u32 user)
 {
-	struct run_queue *rq = the_queue();
+	struct run_queue *rq = first_queue();
 	u64 number = 0;
 	u32 made = TB_NONE;
 
@@ -36,9 +36,9 @@ __noinline u64 step_make(u64 inside, u32 tickets, u32 user)
 		return 0;
 	bpf_spin_lock(&rq->lock);
 	if (nr_currencies < NR_CURRENCIES && client_of(&rq->economy, inside) && !state_of((u32)inside)->closed &&
-	    nested(&rq->economy, (u32)inside) < TB_NESTED_MAX && may_own(&rq->economy, user) &&
+	    nested(&rq->economy, (u32)inside) < TB_NESTED_MAX && may_own_group(user) &&
 	    state_of(user)->made < TOMBOLA_CURRENCIES_MAX)
-		made = new_client(&rq->economy, TB_KIND_CURRENCY, (u32)inside, tickets, user, state_of(user)->id, 0);
+		made = new_group(&rq->economy, TB_KIND_CURRENCY, (u32)inside, tickets, user, state_of(user)->id, 0);
 	if (made) {
 		number = number_of(made);
 		state_of(user)->made++;
@@ -46,20 +46,21 @@ __noinline u64 step_make(u64 inside, u32 tickets, u32 user)
 		++*structure_of(made);
 	}
 	bpf_spin_unlock(&rq->lock);
+	attach(made);
 	return number;
 }
 
 /* Without the lock: the answer may be outdated. */
 __noinline u32 look_nested(u32 client)
 {
-	struct run_queue *rq = the_queue();
+	struct run_queue *rq = first_queue();
 
 	return rq ? nested(&rq->economy, client) : 0;
 }
 
 __noinline u32 look_inside(u32 client, u32 outer)
 {
-	struct run_queue *rq = the_queue();
+	struct run_queue *rq = first_queue();
 
 	return rq && is_inside(&rq->economy, client, outer);
 }
@@ -67,7 +68,7 @@ __noinline u32 look_inside(u32 client, u32 outer)
 /* How deep a currency is nested in `outer`, which itself counts as 1; 0 if `client` is no currency in there. */
 __noinline u32 look_how_deep(u32 client, u32 outer)
 {
-	struct run_queue *rq = the_queue();
+	struct run_queue *rq = first_queue();
 
 	if (!rq || tb_at(&rq->economy, client)->kind != TB_KIND_CURRENCY || !look_inside(client, outer))
 		return 0;
@@ -77,13 +78,13 @@ __noinline u32 look_how_deep(u32 client, u32 outer)
 /* The largest look_how_deep of the slots from i up; at least 1. (The verifier walks each round of a loop from a constant i.) */
 __noinline u32 look_for_height(u32 i, u32 outer)
 {
-	struct run_queue *rq = the_queue();
+	struct run_queue *rq = first_queue();
 	u32 height = 1, levels;
 
 	if (!rq)
 		return height;
 	tb_loop(TB_CLIENTS) {
-		if (i >= rq->economy.pool.fresh)
+		if (i >= slots_end())
 			break;
 		levels = look_how_deep(i, outer);
 		if (levels > height)
@@ -99,17 +100,21 @@ __noinline u32 look_for_height(u32 i, u32 outer)
  */
 __noinline int reparent_children(u32 i, u64 from, u64 by)
 {
-	struct run_queue *rq = the_queue();
+	struct run_queue *rq = first_queue();
 	int ret = 0, error;
 
 	if (!rq)
 		return 0;
 	tb_loop(TB_CLIENTS) {
-		if (i >= rq->economy.pool.fresh)
+		if (i >= slots_end())
 			break;
-		if (tb_at(&rq->economy, i)->parent == (u32)from || (state_of(i)->home == from && is_away(&rq->economy, i))) {
+		if (!is_whole(i) || tb_at(&rq->economy, i)->kind == TB_KIND_FREE) {
+			i++;
+			continue;
+		}
+		if (parent_of(&rq->economy, i) == (u32)from || (state_of(i)->home == from && is_away(&rq->economy, i))) {
 			/* The present number: out of a currency, nothing can be nested deeper than it was. */
-			error = step_move(number_of(i), OUT, by | step_structure(i));
+			error = move(number_of(i), OUT, by | step_structure(i));
 			if (error && error != -ESRCH) /* removed meanwhile, or long ago */
 				ret = error;
 		}
@@ -118,46 +123,24 @@ __noinline int reparent_children(u32 i, u64 from, u64 by)
 	return ret;
 }
 
-/* For a reservation that got no client. */
-__noinline int step_free_empty_reservation(u64 number)
-{
-	struct run_queue *rq = the_queue();
-
-	if (!rq)
-		return 0;
-	bpf_spin_lock(&rq->lock);
-	if (client_of(&rq->economy, number))
-		free_empty_reservation(&rq->economy, (u32)number);
-	bpf_spin_unlock(&rq->lock);
-	return 0;
-}
-
 /* Remove an empty currency. 1: it was removed. */
-__noinline int step_retire(u64 number)
+__noinline int retire(u64 number)
 {
-	struct run_queue *rq = the_queue();
-	u32 client = (u32)number;
-	int ret = 0;
+	u32 client = (u32)number, user = state_of(client)->user;
+	u32 *structure_version = structure_of(client);
 
-	if (!rq)
+	if (!step_free(number))
 		return 0;
-	bpf_spin_lock(&rq->lock);
-	if (client_of(&rq->economy, number) && tb_at(&rq->economy, client)->kind == TB_KIND_CURRENCY &&
-	    !tb_at(&rq->economy, client)->clients) {
-		state_of(state_of(client)->user)->made--;
-		++*structure_of(client);
-		free_client(&rq->economy, client);
-		nr_currencies--;
-		ret = 1;
-	}
-	bpf_spin_unlock(&rq->lock);
-	return ret;
+	__sync_fetch_and_sub(&state_of(user)->made, 1);
+	__sync_fetch_and_add(structure_version, 1);
+	__sync_fetch_and_sub(&nr_currencies, 1);
+	return 1;
 }
 
 /* Tickets of base that neither best effort's floor nor reservations hold. */
 static __always_inline u32 unreserved(struct tb_queue *q)
 {
-	return TB_MACHINE_TICKETS - tb_at(q, TB_BEST_EFFORT)->tickets - reserved;
+	return TB_MACHINE_TICKETS - tickets_at(q, TB_BEST_EFFORT) - reserved;
 }
 
 /*
@@ -166,7 +149,7 @@ static __always_inline u32 unreserved(struct tb_queue *q)
  */
 __noinline s64 step_reserve(u64 number, u32 tickets)
 {
-	struct run_queue *rq = the_queue();
+	struct run_queue *rq = first_queue();
 	u32 client = (u32)number, reservation, held;
 	struct tb_queue *q;
 	s64 ret = -ESRCH;
@@ -177,16 +160,15 @@ __noinline s64 step_reserve(u64 number, u32 tickets)
 	bpf_spin_lock(&rq->lock);
 	if (!client_of(q, number))
 		goto out;
-	reservation = tb_at(q, client)->parent;
-	held = tb_at(q, reservation)->kind == TB_KIND_RESERVATION ? tb_at(q, reservation)->tickets : 0;
+	reservation = parent_of(q, client);
+	held = tb_at(q, reservation)->kind == TB_KIND_RESERVATION ? tickets_at(q, reservation) : 0;
 	ret = -EBUSY;
 	if (tickets > unreserved(q) + held)
 		goto out;
-	if (held) {
-		tb_set_tickets(q, RULES, reservation, tickets);
-	} else {
-		reservation = new_client(q, TB_KIND_RESERVATION, TB_BASE, tickets, TB_NONE, 0, 0);
-	}
+	if (held)
+		set_tickets(q, reservation, tickets);
+	else
+		reservation = new_group(q, TB_KIND_RESERVATION, TB_BASE, tickets, TB_NONE, 0, 0);
 	ret = -ENOSPC;
 	if (!reservation)
 		goto out;
@@ -195,22 +177,28 @@ __noinline s64 step_reserve(u64 number, u32 tickets)
 	ret = (s64)number_of(reservation);
 out:
 	bpf_spin_unlock(&rq->lock);
+	if (several() && ret > 0 && held)
+		follow_all((u32)ret);
+	else if (ret > 0)
+		attach((u32)ret);
 	return ret;
 }
 
 /* Set best effort's part of base. -EBUSY: too much for the reservations beside it. */
 __noinline int step_set_floor(u32 tickets)
 {
-	struct run_queue *rq = the_queue();
+	struct run_queue *rq = first_queue();
 	int ret = -EBUSY;
 
 	if (!rq)
 		return ret;
 	bpf_spin_lock(&rq->lock);
 	if (tickets + reserved <= TB_MACHINE_TICKETS) {
-		tb_set_tickets(&rq->economy, RULES, TB_BEST_EFFORT, tickets);
+		set_tickets(&rq->economy, TB_BEST_EFFORT, tickets);
 		ret = 0;
 	}
 	bpf_spin_unlock(&rq->lock);
+	if (several())
+		follow_all(TB_BEST_EFFORT);
 	return ret;
 }

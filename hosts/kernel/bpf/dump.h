@@ -33,9 +33,9 @@ static __always_inline u64 waited_us(const struct tb_client *c)
 	return c->state & TB_QUEUED ? (now_ns() - c->since) / 1000 : 0;
 }
 
-void BPF_STRUCT_OPS(tombola_dump, struct scx_dump_ctx *dump)
+static __always_inline void dump_queue(u32 queue)
 {
-	struct run_queue *rq = the_queue();
+	struct run_queue *rq = queue_at(queue);
 	struct tb_queue *q;
 	u32 oldest;
 
@@ -43,11 +43,20 @@ void BPF_STRUCT_OPS(tombola_dump, struct scx_dump_ctx *dump)
 		return;
 	q = &rq->economy;
 	oldest = q->oldest;
-	dump_line("Tombola's queue: clients %u of %u, waiting %u, behind %u, frozen and runnable %u", q->pool.used,
-		  TB_CLIENTS, q->waiting, q->behind, tb_at(q, TB_FROZEN)->active);
+	dump_line("Tombola's queue %u: clients %u of %u, waiting %u, behind %u, frozen and runnable %u", queue,
+		  nr_clients(), TB_CLIENTS, q->waiting, q->behind, tb_at(q, tb_frozen_root(q))->active);
 	if (oldest)
 		dump_line("  the oldest waiting: client %u, thread %u, for %llu us", oldest, state_of(oldest)->id,
 			  waited_us(tb_at(q, oldest)));
+}
+
+void BPF_STRUCT_OPS(tombola_dump, struct scx_dump_ctx *dump)
+{
+	for (u32 queue = 0; queue < NR_QUEUES && can_loop; queue++) {
+		if (queue >= tombola_config.nr_queues)
+			break;
+		dump_queue(queue);
+	}
 }
 
 void BPF_STRUCT_OPS(tombola_dump_cpu, struct scx_dump_ctx *dump, s32 cpu, bool idle)
@@ -78,7 +87,7 @@ static __noinline int dump_client(struct tb_queue *q, u32 i)
 void BPF_STRUCT_OPS(tombola_dump_task, struct scx_dump_ctx *dump, struct task_struct *p)
 {
 	struct task *t = task_of(p);
-	struct run_queue *rq = the_queue();
+	struct run_queue *rq = queue_of(t->client);
 	u32 i = t->client;
 
 	if (!rq || !i)

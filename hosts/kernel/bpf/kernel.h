@@ -10,7 +10,7 @@
 /* For the core: can_loop (below) bounds its loops, not n; its larger functions are not inlined but verified at each call. */
 #define TB_FN static __attribute__((noinline, unused))
 #define tb_loop(n) while (can_loop)
-#define TB_ONE_QUEUE
+#define TB_GLOBAL_POOL
 #include <tombola/types.h>
 
 typedef u8 __u8;
@@ -234,12 +234,13 @@ enum { SCX_OPS_ENQ_LAST = 1 << 1, SCX_OPS_ENQ_EXITING = 1 << 2, SCX_OPS_ENQ_MIGR
 
 /* The values are read from the kernel's BTF at load; the numbers here only make the enums complete. */
 enum scx_enq_flags { SCX_ENQ_WAKEUP = 1, SCX_ENQ_PREEMPT = 2 };
-enum scx_wake_flags { SCX_WAKE_SYNC = 1 };
+enum scx_wake_flags { SCX_WAKE_SYNC = 1, SCX_WAKE_FORK = 2 };
 enum scx_kick_flags { SCX_KICK_IDLE = 1, SCX_KICK_PREEMPT = 2 };
 enum scx_ent_flags { SCX_TASK_QUEUED = 1 };
 
 #define SCX_ENQ_WAKEUP bpf_core_enum_value(enum scx_enq_flags, SCX_ENQ_WAKEUP)
 #define SCX_ENQ_PREEMPT bpf_core_enum_value(enum scx_enq_flags, SCX_ENQ_PREEMPT)
+#define SCX_WAKE_FORK bpf_core_enum_value(enum scx_wake_flags, SCX_WAKE_FORK)
 #define SCX_WAKE_SYNC bpf_core_enum_value(enum scx_wake_flags, SCX_WAKE_SYNC)
 #define SCX_KICK_IDLE bpf_core_enum_value(enum scx_kick_flags, SCX_KICK_IDLE)
 #define SCX_KICK_PREEMPT bpf_core_enum_value(enum scx_kick_flags, SCX_KICK_PREEMPT)
@@ -255,6 +256,7 @@ enum scx_ent_flags { SCX_TASK_QUEUED = 1 };
 
 s32 scx_bpf_select_cpu_dfl(struct task_struct *p, s32 prev_cpu, u64 wake_flags, bool *is_idle) __ksym __weak;
 s32 scx_bpf_pick_idle_cpu(const cpumask_t *cpus_allowed, u64 flags) __ksym;
+bool scx_bpf_test_and_clear_cpu_idle(s32 cpu) __ksym;
 void scx_bpf_kick_cpu(s32 cpu, u64 flags) __ksym;
 s32 scx_bpf_dsq_nr_queued(u64 dsq_id) __ksym;
 void scx_bpf_dispatch_cancel(void) __ksym;

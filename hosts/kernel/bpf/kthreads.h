@@ -46,7 +46,7 @@ static __always_inline bool run_kthread(s32 cpu, struct cpu *c)
 /* A kernel thread begins to run. The tick alone would end its slice up to 4 ms late. */
 static __always_inline void kthread_begins(s32 cpu, struct cpu *c)
 {
-	struct run_queue *rq = the_queue();
+	struct run_queue *rq = queue_of_cpu(cpu);
 	u64 now = now_ns();
 
 	c->since_ns = now;

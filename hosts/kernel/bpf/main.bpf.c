@@ -28,6 +28,7 @@
 #include "slice.h"
 #include "kthreads.h"
 #include "urgent.h"
+#include "balance.h"
 #include "tasks.h"
 #include "calls.h"
 #include "tree.h"
@@ -54,9 +55,14 @@ s32 BPF_STRUCT_OPS(tombola_select_cpu, struct task_struct *p, s32 prev_cpu, u64 
 	bool idle = false;
 	s32 here = (s32)bpf_get_smp_processor_id(), cpu = select_cpu(p, prev_cpu, wake_flags, &idle);
 
-	if (idle && (rq = the_queue()) && !tb_frozen(&rq->economy, t->client))
+	if (idle && (rq = queue_of(t->client)) && !is_frozen(&rq->economy, t->client))
 		scx_bpf_dsq_insert(p, TB_DSQ_LOCAL, tombola_config.rules.quantum_ns, 0);
+	if (!idle && several() && wake_flags & SCX_WAKE_FORK)
+		return cpu_for_new(p, cpu);
 	if (idle || !outside_hardirq() || !bpf_cpumask_test_cpu((u32)here, p->cpus_ptr))
+		return cpu;
+	/* Its queue stays the same. */
+	if (several() && place_of_cpu(here) != t->queue)
 		return cpu;
 	t->woken_sync = wake_flags & SCX_WAKE_SYNC;
 	return here;
@@ -65,7 +71,7 @@ s32 BPF_STRUCT_OPS(tombola_select_cpu, struct task_struct *p, s32 prev_cpu, u64 
 /* A woken thread that would be drawn next on its CPU (is_next) goes into the local DSQ of that CPU. */
 static __always_inline void insert_next(struct task_struct *p, struct task *t, u64 enq_flags)
 {
-	struct run_queue *rq = the_queue();
+	struct run_queue *rq = queue_of(t->client);
 	u64 slice_ns;
 
 	if (!rq)
@@ -73,6 +79,17 @@ static __always_inline void insert_next(struct task_struct *p, struct task *t, u
 	slice_ns = slice_for(&rq->economy, t->client, rq->economy.waiting);
 	count(TOMBOLA_COUNT_DRAWS);
 	scx_bpf_dsq_insert(p, TB_DSQ_LOCAL, slice_ns, enq_flags);
+}
+
+/*
+ * An idle CPU for a thread that waits on the queue of `cpu`; negative: there is none. With several queues first that CPU
+ * itself: a CPU of another queue may find that the thread is not to move (pull_to), and then nobody would look for the thread.
+ */
+static __always_inline s32 idle_cpu_for(struct task_struct *p, s32 cpu)
+{
+	if (several() && scx_bpf_test_and_clear_cpu_idle(cpu))
+		return cpu;
+	return scx_bpf_pick_idle_cpu(p->cpus_ptr, 0);
 }
 
 void BPF_STRUCT_OPS(tombola_enqueue, struct task_struct *p, u64 enq_flags)
@@ -91,7 +108,11 @@ void BPF_STRUCT_OPS(tombola_enqueue, struct task_struct *p, u64 enq_flags)
 	}
 	/* A thread that executes a program and is not its process's first takes over the pid of the first. */
 	state_of(t->client)->id = (u32)p->pid;
-	mask = mask_of(p);
+	if (several()) {
+		t->queues = queues_of(p);
+		change_queue(t->client, place_to_wait(cpu));
+	}
+	mask = mask_of(p, place_of_leaf(t->client));
 	now = now_ns();
 	here = cpu == (s32)bpf_get_smp_processor_id();
 	how = enq_flags & SCX_ENQ_WAKEUP ? WOKEN : 0;
@@ -99,11 +120,17 @@ void BPF_STRUCT_OPS(tombola_enqueue, struct task_struct *p, u64 enq_flags)
 		how |= WOKEN_HERE | (t->woken_sync ? WOKEN_SYNC : 0);
 	t->woken_sync = 0;
 	verdict = step_wait(t->client, mask, now, cpu | how);
+	if (several() && verdict & PREEMPT_MOVED) {
+		change_queue(t->client, place_to_wait(cpu));
+		verdict = step_wait(t->client, mask, now, cpu | how);
+	}
+	if (several())
+		follow_leaf(t->client);
 
 	if (verdict & PREEMPT_NEXT) {
 		insert_next(p, t, enq_flags | (verdict & PREEMPT_NOW ? SCX_ENQ_PREEMPT : 0));
 	} else if (tombola_config.nr_cpus > 1) {
-		idle = scx_bpf_pick_idle_cpu(p->cpus_ptr, 0);
+		idle = idle_cpu_for(p, cpu);
 		if (idle >= 0) {
 			scx_bpf_kick_cpu(idle, SCX_KICK_IDLE);
 			return;
@@ -133,6 +160,8 @@ static __always_inline void begin(s32 cpu, struct tb_queue *q, struct task *t, u
 	c->since_ns = now;
 	c->end_ns = now + t->slice_ns;
 	c->leaf = t->client; /* last: step_settle_running charges the leaf from since_ns on */
+	if (several())
+		recount(t->client);
 	if (t->slice_ns <= tombola_config.rules.quantum_ns)
 		slice_timer_wind(cpu, c, now);
 	else
@@ -210,7 +239,7 @@ static __always_inline void keep(s32 cpu, struct task_struct *p, struct tb_queue
 
 void BPF_STRUCT_OPS(tombola_dispatch, s32 cpu, struct task_struct *prev)
 {
-	struct run_queue *rq = the_queue();
+	struct run_queue *rq = queue_of_cpu(cpu);
 	struct cpu *c = cpu_of(cpu);
 	u64 now = now_ns(), drawn;
 	u32 held = prev ? holder(prev) : TB_NONE, winner, waiting;
@@ -223,7 +252,11 @@ void BPF_STRUCT_OPS(tombola_dispatch, s32 cpu, struct task_struct *prev)
 		end_turn(c, now);
 	if (kthreads_are_due(c, now) && run_kthread(cpu, c))
 		return;
-	drawn = step_draw((u32)cpu, held, now, cpu_mask(cpu) | inactive_cpus());
+	if (several())
+		balance(rq, place_of_cpu(cpu), now);
+	drawn = step_draw((u32)cpu, held, now, cpu_mask(cpu) | inactive_cpus(place_of_cpu(cpu)));
+	if (several() && !(u32)drawn && !kthread && pull_to(cpu))
+		drawn = step_draw((u32)cpu, held, now, cpu_mask(cpu));
 	winner = (u32)drawn;
 	if (!winner) {
 		if (run_kthread(cpu, c) || !prev)
@@ -249,7 +282,7 @@ void BPF_STRUCT_OPS(tombola_dispatch, s32 cpu, struct task_struct *prev)
 		slice_ns = SLICE_MIN_NS;
 	else
 		slice_ns = slice_for(&rq->economy, winner, waiting + c->kthreads + kthread);
-	charge_in_advance(winner, slice_ns);
+	charge_in_advance(winner, cpu, slice_ns);
 	if (lone_slices && waiting && held && slice_is_over(c, now))
 		slices_share(now);
 	if (winner == held && prev) {
@@ -289,7 +322,7 @@ void BPF_STRUCT_OPS(tombola_running, struct task_struct *p)
 	u64 now;
 	u32 state;
 
-	if (!t->client || !(rq = the_queue())) {
+	if (!t->client || !(rq = queue_of_cpu(cpu))) {
 		c->leaf = TB_NONE;
 		/* A kernel thread: see tombola_cpu_offline. */
 		if (c->offline)
@@ -299,28 +332,34 @@ void BPF_STRUCT_OPS(tombola_running, struct task_struct *p)
 		return;
 	}
 	state = tb_at(&rq->economy, t->client)->state;
-	if ((state & (TB_ACTIVE | TB_QUEUED)) != TB_ACTIVE) {
+	if ((state & (TB_ACTIVE | TB_QUEUED)) != TB_ACTIVE || (several() && t->queue != place_of_cpu(cpu))) {
 		/*
 		 * It was not drawn: an idle CPU took it when it woke up, it woke up on a CPU that goes offline, it was running
 		 * when its affinity, nice value or class changed, it was enqueued again after the pick, or it has all but exited.
 		 */
 		count(TOMBOLA_COUNT_RAN_UNPICKED);
-		step_join(t->client, mask_of(p));
+		if (several()) {
+			t->queues = queues_of(p);
+			change_queue(t->client, place_of_cpu(cpu));
+		}
+		step_join(t->client, mask_of(p, place_of_cpu(cpu)));
+		if (several())
+			follow_leaf(t->client);
 	}
 	t->exec_ns = p->se.sum_exec_runtime;
-	recheck = c->next == t->client && (c->recheck || tb_at(&rq->economy, TB_FROZEN)->active);
+	recheck = c->next == t->client && (c->recheck || tb_at(&rq->economy, tb_frozen_root(&rq->economy))->active);
 	if (!is_before_next(c, t->client))
 		c->next = TB_NONE;
 	/* The slice is what the draw gave, or what a real-time task left of it. A thread that was alone then may no longer be. */
 	if (p->scx.slice > tombola_config.rules.quantum_ns && (c->next || rq->economy.waiting))
 		task_set_slice(p, tombola_config.rules.quantum_ns);
 	/* It was frozen after it was drawn. */
-	if (p->scx.slice > SLICE_URGENT_NS && tb_frozen(&rq->economy, t->client))
+	if (p->scx.slice > SLICE_URGENT_NS && is_frozen(&rq->economy, t->client))
 		task_set_slice(p, SLICE_OVERDUE_NS);
 	t->slice_ns = p->scx.slice;
 	/* A thread that was not drawn was not charged in advance. It need not be while none waits. */
 	if (rq->economy.waiting)
-		charge_in_advance(t->client, t->slice_ns);
+		charge_in_advance(t->client, cpu, t->slice_ns);
 	now = now_ns();
 	begin(cpu, &rq->economy, t, now);
 	if (c->late == t->client || (recheck && !step_stays(t->client, cpu_mask(cpu), now)))
@@ -336,15 +375,18 @@ void BPF_STRUCT_OPS(tombola_stopping, struct task_struct *p, bool runnable)
 	struct client_state *state;
 
 	c->end_ns = 0;
-	if (!t->client || !(rq = the_queue()))
+	if (!t->client || !(rq = queue_of(t->client)))
 		return;
 	account_runtime(p, t);
 	if (c->turn_leaf == t->client)
 		end_turn(c, now_ns());
-	if (runnable)
+	if (runnable) {
 		settle_bill(t->client, 0);
-	else
-		step_leave(t->client);
+		if (several())
+			recount(t->client);
+	} else {
+		leave(t->client);
+	}
 	state = state_of(t->client);
 	/*
 	 * In case that it is frozen while it waits, or a grace period does not end. A page fault looks like user mode, so the
@@ -358,7 +400,7 @@ void BPF_STRUCT_OPS(tombola_stopping, struct task_struct *p, bool runnable)
 		state->stopped_at = LEFT_RCU_SECTION;
 	else
 		state->stopped_at = in_user_mode(p) ? t->exec_ns : 0;
-	if (tb_frozen(&rq->economy, t->client)) {
+	if (is_frozen(&rq->economy, t->client)) {
 		/* It may have been killed before it was frozen. */
 		if (runnable)
 			thaw_to_die(p, t);
@@ -397,10 +439,10 @@ void BPF_STRUCT_OPS(tombola_disable, struct task_struct *p)
 	struct task *t = task_of(p);
 	struct run_queue *rq;
 
-	if (!t->client || !(rq = the_queue()))
+	if (!t->client || !(rq = queue_of(t->client)))
 		return;
-	if (tb_at(&rq->economy, t->client)->state)
-		step_leave(t->client);
+	if (tb_at(&rq->economy, t->client)->state || (several() && t->arriving))
+		leave(t->client);
 }
 
 s32 BPF_STRUCT_OPS(tombola_init_task, struct task_struct *p, struct scx_init_task_args *args)
@@ -459,20 +501,23 @@ void BPF_STRUCT_OPS(tombola_cpu_offline, s32 cpu)
 
 s32 BPF_STRUCT_OPS_SLEEPABLE(tombola_init)
 {
-	struct run_queue *rq = the_queue();
 	int ret;
 
-	if (!rq)
-		return -EINVAL;
-	bpf_spin_lock(&rq->lock);
-	tb_queue_init(&rq->economy, TOMBOLA_FLOOR_DEFAULT);
-	bpf_spin_unlock(&rq->lock);
+	if (several())
+		slots_init(TB_BASE);
+	for (u32 queue = 0; queue < NR_QUEUES && can_loop; queue++) {
+		if (queue >= tombola_config.nr_queues)
+			break;
+		step_queue_init(queue);
+	}
 	root_client = (u32)user_of(0);
 	ret = kthreads_init();
 	if (!ret)
 		ret = slice_timers_init();
 	if (!ret)
 		ret = minor_timer_init();
+	if (!ret && several())
+		ret = price_timer_init();
 	running = !ret;
 	return ret;
 }

@@ -2,25 +2,30 @@
 /*
  * The scheduler's state, and the lock that protects it.
  *
- *   run_queue      the economy (core/include/tombola/economy.h): passes, orders, waiting clients. Written under its own lock,
- *                  but for grace_s (minor_timer); read without it where an outdated answer does no harm.
+ *   run_queues     the economy (core/include/tombola/economy.h): passes, orders, waiting clients. Written under its own lock;
+ *                  read without it where an outdated answer does no harm.
  *   client_state   what this host adds to a client of the economy; same index. Written under the same lock, except for a leaf's
  *                  stopped_at, frozen_ns and id, which its thread's operations write; counts (wins, left); and a currency's
  *                  name, whose first letter is written last. Read without the lock where one number is wanted.
  *   task           a thread's own accounts; by its leaf. Written by its own operations, which the kernel serializes.
  *   cpu            what runs on a CPU, and its slice timer. Written by that CPU, and some fields by others; see slice.h.
+ *   parts, groups  several run queues: what a group has on each, and on all; see groups.h.
  *
- * There is one run queue (the_queue) for all CPUs.
+ * There is one run queue for all CPUs, or with -DSEVERAL_QUEUES nr_queues of them, each for some of the CPUs. A thread's leaf is
+ * on the queue of the CPU where it last became runnable, and its lock is that queue's (queue_of). Users, currencies, processes
+ * with several threads and reservations are groups, whose structure is under the lock of the first queue (first_queue).
  */
 #pragma once
 #include "kernel.h"
 
-#include <tombola/economy.h>
+#include <tombola/queues.h>
 #include <tombola_abi.h>
 
 /* After the roots, which are never freed. */
-#define FIRST_SLOT (TB_FROZEN + 1)
+#define FIRST_SLOT (tombola_config.nr_queues * TB_FROZEN + 1)
 #define NR_CPUS 512
+#define NR_CPU_WORDS (NR_CPUS / 64)
+#define NR_QUEUES 64
 /* At most so many users and currencies. Threads share the same slots; may_own bounds what one user takes. */
 #define NR_USERS (TB_CLIENTS / 2)
 #define NR_CURRENCIES (TB_CLIENTS / 2)
@@ -71,6 +76,10 @@ const volatile struct {
 	struct tb_rules rules;
 	u64 patience_ns; /* a leaf that has waited for longer is overdue; minor_timer fires five times as often */
 	u32 nr_cpus;     /* possible ones */
+	u32 nr_queues;   /* run queues */
+	u32 group_slots; /* so many slots a group has: nr_queues, rounded up to a power of two */
+	u64 bound_ns;    /* between the clocks of two run queues; balance.h */
+	u32 mqs;         /* threads go to other queues by the rule of MQS */
 	u32 online_cpus; /* for shares of one CPU */
 	/* The addresses of variables of the kernel's */
 	u64 active_cpus; /* __cpu_active_mask */
@@ -79,8 +88,45 @@ const volatile struct {
 } tombola_config = {
 	.patience_ns = 5000000000,
 	.nr_cpus = 1,
+	.nr_queues = 1,
+	.group_slots = 1,
 	.online_cpus = 1,
 };
+
+/*
+ * Several run queues: the CPUs of each. Bit n of word w is CPU 64 w + n. In a client's mask that CPU is bit (n + turns[w]) mod
+ * 64, so that up to 64 CPUs of a queue have a bit each.
+ */
+const volatile struct {
+	u64 words[NR_CPU_WORDS];
+	u8 turns[NR_CPU_WORDS];
+	u32 cpus;
+	u32 first; /* one of them */
+} queue_cpus[NR_QUEUES];
+
+/* And of each CPU its queue, and its bit in the masks there. */
+const volatile struct {
+	u8 queue;
+	u8 bit;
+} cpu_places[NR_CPUS];
+
+/*
+ * Is the code for several run queues compiled in? With one queue it would only cost: instructions for the verifier to walk, and
+ * at each switch. There is an object of each kind, and the loader takes the one that the machine needs. IF_SEVERAL: the size of
+ * an array that is not needed with one queue.
+ */
+#ifdef SEVERAL_QUEUES
+#define SEVERAL true
+#define IF_SEVERAL(n) (n)
+#else
+#define SEVERAL false
+#define IF_SEVERAL(n) 1
+#endif
+
+static __always_inline bool several(void)
+{
+	return SEVERAL;
+}
 
 /* The core takes a plain pointer. The compiler must not see its origin, or it would take the values above for constants. */
 static __always_inline const struct tb_rules *rules(void)
@@ -98,23 +144,27 @@ struct run_queue {
 	/* Of the step that has the lock. Not local variables: the verifier would walk what follows once for each value. */
 	volatile u32 verdict;
 	volatile u64 both;    /* of a wait: where its leaf and the running one meet (tb_meet); 0: none runs */
-	volatile u32 into;    /* of a move: the currency that it leads into */
+	volatile u32 into;    /* of a move: the currency that it leads into, */
+	volatile u32 moved;   /* and the client */
 	volatile u64 drawn;   /* of a draw: the winner, and the DRAW_ bits */
-	u32 grace_s; /* so many seconds, at least, an RCU grace period has lasted; 0: none has for long */
+	u32 number; /* its index */
+	u32 last_urgency; /* the kind of urgent leaves that was asked last (turns.h) */
+	u64 balanced_ns; /* when it was last asked whether a thread is to go to another queue (balance.h) */
 	struct tb_queue economy;
 };
 
+/* nr_queues of them. */
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
 	__uint(max_entries, 1);
 	__type(key, u32);
 	__type(value, struct run_queue);
-} run_queue SEC(".maps");
+} run_queues SEC(".maps");
 
 /* Why a waiting leaf is urgent (turns.h): it is frozen in a system call, or keeps an RCU grace period from ending. */
 enum urgency { URGENT_FROZEN, URGENT_READER, URGENCIES };
 
-/* Urgent leaves of each kind, from `first` to before `last`. Under the lock. In run_queue they would make offsets large. */
+/* Urgent leaves of a queue and a kind, from `first` to before `last`. Under the lock of the queue. */
 struct urgent_leaf {
 	u64 number;
 	u32 user; /* its user's client when it was added */
@@ -124,7 +174,19 @@ struct urgent_leaves {
 	u32 first;
 	u32 last;
 	struct urgent_leaf leaf[NR_URGENT];
-} urgent_leaves[URGENCIES];
+};
+
+/* Not in run_queue: large offsets cost instructions. */
+struct urgent_leaves urgent_leaves[IF_SEVERAL(NR_QUEUES) * URGENCIES];
+
+static __always_inline struct urgent_leaves *urgent_of(const struct run_queue *rq, enum urgency why)
+{
+	u32 number = several() ? rq->number : 0;
+
+	if (several())
+		asm volatile("" : "+r"(number));
+	return &urgent_leaves[(number & (NR_QUEUES - 1)) * URGENCIES + why];
+}
 
 /*
  * client_state.stopped_at of a thread that lost the CPU in an RCU read section, or in the slice in which it left one: the kernel
@@ -145,7 +207,10 @@ struct client_state {
 	u32 id;      /* uid of a user and of a currency's owner, tgid, tid */
 	u32 tgid;    /* of a thread or process */
 	u32 user;    /* its user's client, which outlives it */
-	u32 owned;   /* of a user: clients that belong to it */
+	u32 owned;   /* of a user: clients that belong to it; changed by atomic operations, as queues have a lock each */
+	u32 groups;  /* of a user: groups among these */
+	u32 freed;   /* of a group: it is being freed, and gets no members any more (may_free) */
+	u32 members; /* of a group: its clients, on whatever queues; changed by atomic operations */
 	u32 made;    /* of a user: its currencies */
 	u32 structure_version; /* of a user: changes when a currency of it is made, moved, closed, opened again or retired */
 	u32 nr_urgent[URGENCIES]; /* of a user: entries of urgent_leaves */
@@ -175,6 +240,11 @@ struct task {
 	u64 slice_ns; /* how long it may run */
 	u64 sliced_ns; /* how much of that it has used */
 	u64 woken_sync; /* its waker is about to sleep; from select_cpu to enqueue */
+	/* Several run queues. Written under the lock of the queue that the leaf is on: */
+	u32 queue;
+	u32 arriving; /* it is being moved there (balance.h) */
+	/* and by the thread's own operations: */
+	u64 queues;  /* on which it may run, a bit for each */
 };
 
 struct task tasks[TB_CLIENTS];
@@ -252,8 +322,13 @@ struct cpu {
 } __attribute__((aligned(64)));
 
 struct cpu cpus[NR_CPUS];
+/* Several run queues, under the lock of the first: slots for groups that were freed, that were never used, and in use. */
+u32 groups_free;
+u32 groups_fresh;
+u32 groups_used;
 u32 nr_subordinates; /* ranges in `subordinates`; written by the daemon */
 u32 purge_pending; /* a user may have no clients any more: purge_users is to look. minor_timer clears it */
+u32 grace_s; /* so many seconds, at least, an RCU grace period has lasted; 0: none has for long. Written by minor_timer */
 u32 lone_slices; /* some CPU may have the long slice of a lone thread */
 u64 counters[TOMBOLA_COUNTERS];
 u64 nr_processes; /* entries of `processes` */
@@ -311,16 +386,30 @@ static __always_inline u64 now_ns(void)
 	return bpf_ktime_get_ns();
 }
 
-static __always_inline struct run_queue *the_queue(void)
+static __always_inline struct run_queue *queue_at(u32 queue)
 {
-	u32 key = 0;
+	return bpf_map_lookup_elem(&run_queues, &queue);
+}
 
-	return bpf_map_lookup_elem(&run_queue, &key);
+static __always_inline struct run_queue *first_queue(void)
+{
+	return queue_at(0);
+}
+
+/*
+ * A client's index in the arrays below, masked for the verifier. Where the compiler knows a client's range, as of a leaf, it
+ * would drop the mask.
+ */
+static __always_inline u32 slot(u32 client)
+{
+	if (several())
+		asm volatile("" : "+r"(client));
+	return client & (TB_CLIENTS - 1);
 }
 
 static __always_inline struct task *task_at(u32 client)
 {
-	return &tasks[client & (TB_CLIENTS - 1)];
+	return &tasks[slot(client)];
 }
 
 /*
@@ -342,7 +431,7 @@ static __always_inline struct task *task_find(struct task_struct *p)
 
 static __always_inline struct client_state *state_of(u32 client)
 {
-	return &client_states[client & (TB_CLIENTS - 1)];
+	return &client_states[slot(client)];
 }
 
 static __always_inline struct cpu *cpu_of(s32 cpu)
@@ -350,75 +439,123 @@ static __always_inline struct cpu *cpu_of(s32 cpu)
 	return &cpus[(u32)cpu & (NR_CPUS - 1)];
 }
 
-static __always_inline u64 cpu_mask(s32 cpu)
+/* The queue of a CPU, and that of a thread's leaf. */
+static __always_inline u32 place_of_cpu(s32 cpu)
 {
-	return 1ull << ((u32)cpu & 63);
+	return several() ? cpu_places[(u32)cpu & (NR_CPUS - 1)].queue : 0;
 }
 
-/* The CPUs that the kernel has as active, of 64 from 64 x word on. */
-static __always_inline u64 active_cpus(u32 word)
+static __always_inline u32 place_of_leaf(u32 leaf)
 {
-	u64 active = 0;
+	return several() ? task_at(leaf)->queue : 0;
+}
 
-	bpf_probe_read_kernel(&active, sizeof(active), (const u64 *)tombola_config.active_cpus + word);
-	return active;
+static __always_inline struct run_queue *queue_of_cpu(s32 cpu)
+{
+	return queue_at(place_of_cpu(cpu));
+}
+
+static __always_inline struct run_queue *queue_of(u32 leaf)
+{
+	return queue_at(place_of_leaf(leaf));
 }
 
 /*
- * Has a CPU ceased to call dispatch: is it offline, or going offline? It stops when it is no longer active. The kernel tells us
- * (ops.cpu_offline) only after all RCU readers have finished, and one of them may wait for that very CPU.
+ * With several queues the slots of clients are divided: the roots of all queues come first, three for each; then leaves; groups
+ * begin in the middle. A group's slots are consecutive: the n-th is its client on queue n, its part there, and the first one
+ * stands for the group. (A table, filled by slots_init: with comparisons instead, the verifier would walk each loop up the tree
+ * once for each kind of client, and loops over all clients from known constants.)
  */
-static __always_inline bool is_inactive(s32 cpu)
+#define FIRST_GROUP (TB_CLIENTS / 2)
+#define LEAVES_END (several() ? FIRST_GROUP : TB_CLIENTS)
+
+struct client_slot {
+	u16 whole; /* of a part the slot of its group; else the slot itself */
+	u8 step;   /* from a group's part on a queue to the one on the next queue; 0: it is no group */
+	u8 leaf;
+	u8 part; /* it is a group's client on another queue than the first */
+};
+
+struct client_slot client_slots[IF_SEVERAL(TB_CLIENTS)];
+
+static __always_inline struct client_slot *slot_of(u32 client)
 {
-	return tombola_config.nr_cpus > 1 && !(active_cpus(((u32)cpu & (NR_CPUS - 1)) / 64) & cpu_mask(cpu));
+	return &client_slots[several() ? slot(client) : 0];
 }
 
-/*
- * The inactive CPUs, as cpu_mask has them. A thread all of whose CPUs are inactive waits until the kernel lifts its affinity,
- * which happens when it is put on the dying CPU. So any CPU may draw it, and sends it there. With more than 64 CPUs, another one
- * of the same bit draws it.
- */
-static __always_inline u64 inactive_cpus(void)
+/* From slot i on. (Of a global function the verifier does not know the argument.) */
+__noinline int slots_init(u32 i)
 {
-	if (tombola_config.nr_cpus == 1 || tombola_config.nr_cpus > 64)
-		return 0;
-	return ~active_cpus(0) & (tombola_config.nr_cpus == 64 ? ~0ull : (1ull << (tombola_config.nr_cpus & 63)) - 1);
-}
+	tb_loop(TB_CLIENTS) {
+		struct client_slot *s = slot_of(i);
+		u32 step = i < FIRST_SLOT ? TB_FROZEN : i >= FIRST_GROUP;
 
-/* Make idle CPUs call dispatch. */
-static __noinline int kick_idle(void)
-{
-	for (u32 cpu = 0; cpu < NR_CPUS && can_loop; cpu++) {
-		if (cpu >= tombola_config.nr_cpus)
+		if (i >= TB_CLIENTS)
 			break;
-		scx_bpf_kick_cpu((s32)cpu, SCX_KICK_IDLE);
+		s->step = (u8)step;
+		s->leaf = !step;
+		s->whole = (u16)i;
+		if (i < FIRST_SLOT)
+			s->whole = (u16)((i - 1) % TB_FROZEN + 1);
+		else if (i >= FIRST_GROUP)
+			s->whole = (u16)(i & ~(tombola_config.group_slots - 1));
+		s->part = s->whole != i;
+		i++;
 	}
 	return 0;
 }
 
-/*
- * Does a thread have migration disabled? A running BPF program itself disables it for the current thread, so there the first
- * count means nothing.
- */
-static __always_inline bool is_bound(struct task_struct *p)
+/* The group of a part; a leaf is itself. */
+static __always_inline u32 whole_of(u32 client)
 {
-	return p->migration_disabled > (p == bpf_get_current_task_btf());
+	return several() ? slot_of(client)->whole : client;
 }
 
-/*
- * CPUs on which a thread may run, inactive ones only if there is no other; all on a machine with more than 64, where only
- * dispatch_task looks at its affinity.
- */
-static __always_inline u64 mask_of(struct task_struct *p)
+/* Is it a leaf, or stands for a group? */
+static __always_inline bool is_whole(u32 client)
 {
-	u64 mask;
+	return !several() || !slot_of(client)->part;
+}
 
-	if (is_bound(p))
-		return cpu_mask(scx_bpf_task_cpu(p));
-	if ((u32)p->nr_cpus_allowed >= tombola_config.nr_cpus || tombola_config.nr_cpus > 64)
-		return ~0ull;
-	mask = p->cpus_ptr->bits[0] & ~inactive_cpus();
-	return mask ? mask : p->cpus_ptr->bits[0];
+static __always_inline bool is_leaf(u32 client)
+{
+	return !several() || slot_of(client)->leaf;
+}
+
+/* A group's part on a queue; a leaf is itself. */
+static __always_inline u32 part_on(u32 client, u32 queue)
+{
+	return several() ? client + slot_of(client)->step * queue : client;
+}
+
+/* No client is in a slot from here on. */
+static __always_inline u32 slots_end(void)
+{
+	return several() && groups_fresh ? groups_fresh : tb_global_pool.fresh;
+}
+
+/* The lock of a client's accounts and of its position: a leaf's queue, and the first queue for a group. */
+static __always_inline struct run_queue *home_queue(u32 client)
+{
+	return queue_at(is_leaf(client) ? place_of_leaf(client) : 0);
+}
+
+/* The group that a client is in. */
+static __always_inline u32 parent_of(struct tb_queue *q, u32 client)
+{
+	return whole_of(tb_at(q, client)->parent);
+}
+
+/* With several queues, tickets in the economy are multiples of this. */
+static __always_inline u32 ticket_shift(void)
+{
+	return several() ? TB_SHARE_SHIFT : 0;
+}
+
+/* How many clients there are, a group on several queues counted once. */
+static __always_inline u32 nr_clients(void)
+{
+	return tb_global_pool.used - (tombola_config.nr_queues - 1) * TB_FROZEN + groups_used;
 }
 
 /* A client's number for user space, never reused; and the client of a number, TB_NONE if it was removed. */
@@ -439,7 +576,7 @@ static __always_inline u32 client_of(struct tb_queue *q, u64 number)
 /* The client that holds a process's tickets: the leaf itself, or the currency of its threads. Stale at times without the lock. */
 static __always_inline u32 process_of(struct tb_queue *q, u32 leaf)
 {
-	u32 parent = tb_at(q, leaf)->parent;
+	u32 parent = parent_of(q, leaf);
 
 	return tb_at(q, parent)->kind == TB_KIND_PROCESS ? parent : leaf;
 }

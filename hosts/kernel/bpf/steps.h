@@ -10,7 +10,8 @@
  * repeated.
  */
 #pragma once
-#include "state.h"
+#include "cpus.h"
+#include "groups.h"
 #include "home.h"
 #include "turns.h"
 
@@ -31,8 +32,8 @@ static __always_inline void charge(struct tb_queue *q, u32 leaf, u64 next_ns, u3
 	bill->precharge_ns = state->precharge_ns;
 	bill->next_ns = next_ns;
 	bill->seed = seed;
-	if (bill->used_ns && tb_at(q, TB_FROZEN)->clients)
-		q->charge_also = pays_for(q, leaf);
+	if (bill->used_ns && state_of(TB_FROZEN)->members)
+		q->charge_also = part_on(pays_for(q, leaf), place_of_leaf(leaf));
 	t->unpaid_ns = 0;
 	state->uncounted_ns -= counted_ns;
 	state->precharge_ns = next_ns;
@@ -53,7 +54,7 @@ static __always_inline u32 new_seed(u32 leaf)
 
 __noinline int step_settle(u32 leaf, u64 next_ns)
 {
-	struct run_queue *rq = the_queue();
+	struct run_queue *rq = queue_of(leaf);
 	u32 seed = new_seed(leaf);
 
 	if (!rq)
@@ -77,7 +78,7 @@ static __always_inline void settle_bill(u32 leaf, u64 next_ns)
  */
 __noinline u64 step_draw(u32 cpu, u32 held, u64 now, u64 mask)
 {
-	struct run_queue *rq = the_queue();
+	struct run_queue *rq = queue_of_cpu((s32)cpu);
 	struct cpu *c = cpu_of((s32)cpu);
 	u64 drawn;
 	u32 best, seed = new_seed(held);
@@ -87,12 +88,12 @@ __noinline u64 step_draw(u32 cpu, u32 held, u64 now, u64 mask)
 	bpf_spin_lock(&rq->lock);
 	if (held && owes(held, 0))
 		charge(&rq->economy, held, 0, seed);
-	if (held && tb_frozen(&rq->economy, held))
+	if (held && is_frozen(&rq->economy, held))
 		held = TB_NONE;
 	best = tb_pick(&rq->economy, RULES, mask);
 	rq->drawn = held && (!best || tb_keeps(&rq->economy, RULES, held, best)) ? held : best;
 	c->shortest = 0;
-	if (urgent_wait() || tb_overdue(&rq->economy, now, tombola_config.patience_ns, mask))
+	if (urgent_wait(rq) || tb_overdue(&rq->economy, now, tombola_config.patience_ns, mask))
 		rq->drawn = out_of_turn(rq, c, now, mask, (u32)rq->drawn);
 	drawn = rq->drawn;
 	if ((u32)drawn != held)
@@ -109,8 +110,11 @@ __noinline u64 step_draw(u32 cpu, u32 held, u64 now, u64 mask)
 #define WOKEN_HERE (1 << 29)
 #define WOKEN_SYNC (1 << 30)
 
-/* The running thread goes on; is preempted now; or is preempted later. NEXT: the waking thread is next, and need not wait. */
-enum preempt { PREEMPT_NONE = 0, PREEMPT_NOW = 1, PREEMPT_LATER = 2, PREEMPT_NEXT = 4 };
+/*
+ * The running thread goes on; is preempted now; or is preempted later. NEXT: the waking thread is next, and need not wait. MOVED:
+ * it waited already, and has gone to another queue since that was looked up; nothing was done.
+ */
+enum preempt { PREEMPT_NONE = 0, PREEMPT_NOW = 1, PREEMPT_LATER = 2, PREEMPT_NEXT = 4, PREEMPT_MOVED = 8 };
 
 /*
  * A thread wakes up during a kernel thread's slice, which ends then, but not before protect_ns of it if the CPU can set its timer
@@ -169,7 +173,7 @@ static __always_inline u32 is_best(struct tb_queue *q, u32 leaf, u64 mask, u64 n
 {
 	u32 best;
 
-	if (tb_at(q, TB_FROZEN)->active || tb_overdue(q, now, tombola_config.patience_ns, mask))
+	if (tb_at(q, tb_frozen_root(q))->active || tb_overdue(q, now, tombola_config.patience_ns, mask))
 		return 0;
 	best = q->waiting ? tb_pick(q, RULES, mask) : TB_NONE;
 	return !best || tb_keeps(q, RULES, leaf, best);
@@ -210,7 +214,8 @@ static __always_inline void root_keeps_up(struct tb_queue *q, u32 leaf)
 	u64 others, tickets;
 	u32 root = root_client;
 
-	if (task_at(leaf)->uid || !root)
+	/* With several queues, the balance timer does it. */
+	if (several() || task_at(leaf)->uid || !root)
 		return;
 	c = tb_at(q, root);
 	if (c->parent != TB_BEST_EFFORT)
@@ -232,13 +237,23 @@ static __always_inline void root_keeps_up(struct tb_queue *q, u32 leaf)
 		tb_set_tickets(q, RULES, root, (u32)tickets);
 }
 
+/* Under the lock: with several queues, a leaf is about to join its currency's part. */
+static __always_inline void arrive(struct tb_queue *q, u32 leaf)
+{
+	if (!several())
+		return;
+	task_at(leaf)->arriving = 0;
+	catch_clocks(q, leaf);
+	count_leaf(q, leaf, true);
+}
+
 /*
  * A thread that may run on `mask` becomes runnable on `cpu`, and waits unless it is next. A waiting thread is enqueued again when
  * the CPUs change on which it may run.
  */
 __noinline u32 step_wait(u32 leaf, u64 mask, u64 now, s32 cpu)
 {
-	struct run_queue *rq = the_queue();
+	struct run_queue *rq = queue_of(leaf);
 	u32 verdict, runner = cpu_of(cpu)->leaf;
 	u64 both;
 
@@ -246,6 +261,11 @@ __noinline u32 step_wait(u32 leaf, u64 mask, u64 now, s32 cpu)
 		return PREEMPT_NONE;
 	bpf_spin_lock(&rq->lock);
 	root_keeps_up(&rq->economy, leaf);
+	if (several() && place_of_leaf(leaf) != rq->number) {
+		bpf_spin_unlock(&rq->lock);
+		return PREEMPT_MOVED;
+	}
+	arrive(&rq->economy, leaf);
 	rq->both = 0;
 	if (runner)
 		rq->both = tb_meet(&rq->economy, leaf, runner);
@@ -262,7 +282,7 @@ __noinline u32 step_wait(u32 leaf, u64 mask, u64 now, s32 cpu)
 	verdict = rq->verdict;
 	if (!(verdict & PREEMPT_NEXT))
 		tb_wait(&rq->economy, RULES, leaf, mask, now);
-	if (rq->grace_s || tb_frozen(&rq->economy, leaf))
+	if (grace_s || is_frozen(&rq->economy, leaf))
 		wait_urgently(rq, leaf);
 	bpf_spin_unlock(&rq->lock);
 	return verdict;
@@ -271,7 +291,7 @@ __noinline u32 step_wait(u32 leaf, u64 mask, u64 now, s32 cpu)
 /* Does a thread that has just got a CPU of `mask` keep it, although others have begun to wait? */
 __noinline u32 step_stays(u32 leaf, u64 mask, u64 now)
 {
-	struct run_queue *rq = the_queue();
+	struct run_queue *rq = queue_of(leaf);
 	u32 stays;
 
 	if (!rq)
@@ -282,49 +302,80 @@ __noinline u32 step_stays(u32 leaf, u64 mask, u64 now)
 	return stays;
 }
 
-/* A thread runs without having been drawn. */
+/* A thread runs without having been drawn. 0: as PREEMPT_MOVED. */
 __noinline int step_join(u32 leaf, u64 mask)
 {
-	struct run_queue *rq = the_queue();
+	struct run_queue *rq = queue_of(leaf);
+	int joins;
 
 	if (!rq)
-		return 0;
+		return 1;
 	bpf_spin_lock(&rq->lock);
-	root_keeps_up(&rq->economy, leaf);
-	tb_withdraw(&rq->economy, leaf);
-	tb_join(&rq->economy, RULES, leaf, mask, TB_NONE);
+	joins = !several() || place_of_leaf(leaf) == rq->number;
+	if (joins) {
+		root_keeps_up(&rq->economy, leaf);
+		arrive(&rq->economy, leaf);
+		tb_withdraw(&rq->economy, leaf);
+		tb_join(&rq->economy, RULES, leaf, mask, TB_NONE);
+	}
 	bpf_spin_unlock(&rq->lock);
-	return 0;
+	return joins;
 }
 
-/* A thread is no longer runnable: it is settled, and becomes inactive. */
+/* A thread is no longer runnable: it is settled, and becomes inactive. 0: as PREEMPT_MOVED. */
 __noinline int step_leave(u32 leaf)
 {
-	struct run_queue *rq = the_queue();
+	struct run_queue *rq = queue_of(leaf);
 	u32 seed = new_seed(leaf);
+	int leaves;
 
 	if (!rq)
-		return 0;
+		return 1;
 	bpf_spin_lock(&rq->lock);
-	if (owes(leaf, 0))
-		charge(&rq->economy, leaf, 0, seed);
-	tb_withdraw(&rq->economy, leaf);
-	tb_leave(&rq->economy, RULES, leaf);
+	leaves = !several() || place_of_leaf(leaf) == rq->number;
+	if (leaves) {
+		if (owes(leaf, 0))
+			charge(&rq->economy, leaf, 0, seed);
+		tb_withdraw(&rq->economy, leaf);
+		tb_leave(&rq->economy, RULES, leaf);
+		if (several()) {
+			task_at(leaf)->arriving = 0;
+			count_leaf(&rq->economy, leaf, false);
+		}
+	}
 	bpf_spin_unlock(&rq->lock);
-	return 0;
+	return leaves;
 }
 
-/* What an exiting client consumed beyond forked_ns is charged to `heir`, in the same currency (tb_charge_heir). */
-__noinline int step_charge_heir(u32 client, u32 heir, u64 forked_ns)
+static __always_inline void leave(u32 leaf)
 {
-	struct run_queue *rq = the_queue();
+	if (!several()) {
+		step_leave(leaf);
+		return;
+	}
+	tb_loop(8) {
+		if (step_leave(leaf))
+			break;
+	}
+	follow_leaf(leaf);
+}
+
+/*
+ * What an exiting client consumed beyond forked_ns is charged to `heir`, in the same currency (tb_charge_heir). With several
+ * queues the heir's is the one with number `place`: a thread has gone there, of a process with several threads its part there
+ * pays.
+ */
+__noinline int step_charge_heir(u32 client, u32 heir, u64 forked_ns, u32 place)
+{
+	struct run_queue *rq = queue_at(place);
+	u32 part = part_on(client, place);
 
 	if (!rq)
 		return 0;
 	bpf_spin_lock(&rq->lock);
-	tb_charge_heir(&rq->economy, RULES, client, heir, forked_ns);
+	tb_charge_heir(&rq->economy, RULES, part, heir, forked_ns);
 	/* An exiting thread may sleep before its last stop: what it uses from here on is counted from 0. */
-	tb_at(&rq->economy, client)->young_ns = 0;
+	tb_at(&rq->economy, part)->young_ns = 0;
 	state_of(client)->forked_ns = 0;
 	bpf_spin_unlock(&rq->lock);
 	return 0;

@@ -9,6 +9,7 @@
  */
 #pragma once
 #include "account.h"
+#include "balance.h"
 #include "users.h"
 
 static __always_inline u32 uid_of(struct task_struct *p)
@@ -21,18 +22,19 @@ static __always_inline u32 uid_of(struct task_struct *p)
 /* An empty process that is to replace `leaf` in its currency; a client of TB_FROZEN until take_place. 0: no slot is left. */
 __noinline u64 step_new_process(u32 leaf, u32 tgid)
 {
-	struct run_queue *rq = the_queue();
+	struct run_queue *rq = first_queue();
 	u64 number = 0;
 	u32 made, user = state_of(leaf)->user;
 
 	if (!rq)
 		return 0;
 	bpf_spin_lock(&rq->lock);
-	made = may_own(&rq->economy, user) ?
-		new_client(&rq->economy, TB_KIND_PROCESS, TB_FROZEN, TB_TICKETS_DEFAULT, user, tgid, tgid) : TB_NONE;
+	made = may_own_group(user) ?
+		new_group(&rq->economy, TB_KIND_PROCESS, TB_FROZEN, TB_TICKETS_DEFAULT, user, tgid, tgid) : TB_NONE;
 	if (made)
 		number = number_of(made);
 	bpf_spin_unlock(&rq->lock);
+	attach(made);
 	return number;
 }
 
@@ -45,8 +47,10 @@ static __always_inline u32 process_from(u32 leaf, u32 tgid)
 	if (!made)
 		return TB_NONE;
 	settle_bill(leaf, 0);
-	step_move(number_of(leaf), made, AT_ONCE);
-	step_fund(number_of(leaf), TB_TICKETS_DEFAULT, SAME_LIMIT, 0);
+	move(number_of(leaf), made, AT_ONCE);
+	if (several())
+		move_like(process, part_on(process, place_of_leaf(leaf)));
+	fund_client(number_of(leaf), TB_TICKETS_DEFAULT, SAME_LIMIT, 0);
 	settle_bill(leaf, precharged);
 	bpf_map_update_elem(&processes, &tgid, &process, BPF_ANY);
 	__sync_fetch_and_add(&nr_processes, 1);
@@ -56,7 +60,7 @@ static __always_inline u32 process_from(u32 leaf, u32 tgid)
 /* The currency of the process of `before`, in which a thread joins it; it is made now if there was none. */
 static __always_inline u32 process_with(struct task *before)
 {
-	struct run_queue *rq = the_queue();
+	struct run_queue *rq = first_queue();
 	u32 process;
 
 	if (!rq || !before->client)
@@ -71,73 +75,122 @@ static __always_inline u64 numbers_of(struct task_struct *p)
 	return (u64)(u32)p->tgid << 32 | (u32)p->pid;
 }
 
-/*
- * The leaf of a thread that was forked by `forker`, which has run for ran_ns since it was settled. It is in `process`, or beside
- * the forker's process if that is TB_NONE. Returns TB_NONE if no slot is left for the user.
- */
-__noinline u32 step_new_thread(u32 forker, u32 process, u64 numbers, u64 ran_ns)
+/* A slot for a thread of `user`; TB_NONE: none is left for it. */
+__noinline u32 step_new_leaf(u32 user)
 {
-	struct run_queue *rq = the_queue();
-	struct tb_run run = { .ran_ns = ran_ns, .precharge_ns = state_of(forker)->precharge_ns };
-	u32 beside, user = state_of(forker)->user, parent = process, tickets = TB_TICKETS_DEFAULT, leaf = TB_NONE;
-	struct client_state *forking, *state;
+	struct run_queue *rq = first_queue();
+	u32 leaf = TB_NONE;
 
 	if (!rq)
 		return TB_NONE;
 	bpf_spin_lock(&rq->lock);
+	if (may_own(user) && (!several() || tb_global_pool.free || tb_global_pool.fresh < LEAVES_END))
+		leaf = tb_new(&rq->economy, TB_KIND_THREAD, TB_NONE, TB_TICKETS_DEFAULT << ticket_shift());
+	bpf_spin_unlock(&rq->lock);
+	return leaf;
+}
+
+__noinline int step_free_leaf(u32 leaf)
+{
+	struct run_queue *rq = first_queue();
+
+	if (!rq)
+		return 0;
+	bpf_spin_lock(&rq->lock);
+	tb_free(&rq->economy, leaf);
+	bpf_spin_unlock(&rq->lock);
+	return 0;
+}
+
+/* Under its queue's lock: a new leaf becomes a client of `group`, if that is not just being freed. */
+static __always_inline bool put_leaf(struct tb_queue *q, u32 leaf, u32 group, u32 user, u64 numbers, u32 place)
+{
+	if (!enter(group))
+		return false;
+	task_at(leaf)->queue = place;
+	task_at(leaf)->arriving = 0;
+	__builtin_memset(part_at(leaf), 0, sizeof(struct part));
+	put_new(q, leaf, part_on(group, place));
+	client_state_init(leaf, (u32)numbers, (u32)(numbers >> 32), user);
+	return true;
+}
+
+/*
+ * `leaf` is for a thread that was forked by `forker`, which has run for ran_ns since it was settled. It becomes a client of
+ * `process`, or is beside the forker's process if that is TB_NONE. 0: that process is just being freed.
+ */
+__noinline int step_new_thread(u64 leaf_of_forker, u32 process, u64 numbers, u64 ran_ns)
+{
+	u32 forker = (u32)leaf_of_forker, leaf = (u32)(leaf_of_forker >> 32), place = place_of_leaf(forker);
+	struct run_queue *rq = queue_at(place);
+	struct tb_run run = { .ran_ns = ran_ns, .precharge_ns = state_of(forker)->precharge_ns };
+	u32 beside, user = state_of(forker)->user, parent = process, put;
+	struct client_state *forking, *state;
+
+	if (!rq)
+		return 0;
+	bpf_spin_lock(&rq->lock);
 	beside = process_of(&rq->economy, forker);
 	forking = state_of(beside);
-	if (!parent) {
-		tickets = tb_at(&rq->economy, beside)->tickets;
-		/* A thread may have another user than its process. */
-		parent = user == forking->user ? tb_at(&rq->economy, beside)->parent : user;
-	}
-	if (may_own(&rq->economy, user))
-		leaf = new_client(&rq->economy, TB_KIND_THREAD, parent, tickets, user, (u32)numbers, (u32)(numbers >> 32));
-	if (leaf) {
+	/* A thread may have another user than its process. */
+	if (!parent)
+		parent = user == forking->user ? parent_of(&rq->economy, beside) : user;
+	put = put_leaf(&rq->economy, leaf, parent, user, numbers, place);
+	if (put) {
 		state = state_of(leaf);
 		state->frozen_ns = state_of(forker)->frozen_ns;
 		if (!process) {
+			set_tickets(&rq->economy, leaf, tickets_at(&rq->economy, beside));
 			state->home = forking->home;
 			state->limit = forking->limit;
 			state->frozen = forking->frozen;
 			forking->child = leaf;
 			forking->child_tid = (u32)numbers;
-			forking->forked_ns = tb_at(&rq->economy, beside)->young_ns + ran_ns;
+			forking->forked_ns = tb_at(&rq->economy, part_on(beside, place))->young_ns + ran_ns;
 		}
 		tb_fork(&rq->economy, leaf, forker, &run);
 	}
 	bpf_spin_unlock(&rq->lock);
-	return leaf;
+	return put;
 }
 
-/* The leaf of a thread that none of ours forked: in `process`, or else in its user's own currency. TB_NONE: no slot is left. */
-__noinline u32 step_found_thread(u64 user, u32 process, u64 numbers)
+/*
+ * `leaf` is for a thread on queue `place` that none of ours forked. It becomes a client of `process`, or else of its user's own
+ * currency. 0: one of these was removed.
+ */
+__noinline int step_found_thread(u64 user, u64 process_and_leaf, u64 numbers, u32 place)
 {
-	struct run_queue *rq = the_queue();
-	u32 leaf = TB_NONE, owner = (u32)user;
+	struct run_queue *rq = queue_at(place);
+	u32 owner = (u32)user, process = (u32)process_and_leaf, leaf = (u32)(process_and_leaf >> 32), put = 0;
 
 	if (!rq)
-		return TB_NONE;
+		return 0;
 	bpf_spin_lock(&rq->lock);
 	if (client_of(&rq->economy, user) && !state_of(owner)->closed)
-		leaf = new_client(&rq->economy, TB_KIND_THREAD, process ? process : owner, TB_TICKETS_DEFAULT, owner,
-				  (u32)numbers, (u32)(numbers >> 32));
+		put = put_leaf(&rq->economy, leaf, process ? process : owner, owner, numbers, place);
 	bpf_spin_unlock(&rq->lock);
-	return leaf;
+	return put;
 }
 
 static __always_inline u32 forked(struct task_struct *p, struct task *forker)
 {
 	struct cpu *c = cpu_of((s32)bpf_get_smp_processor_id());
-	u32 process = TB_NONE;
+	u32 process = TB_NONE, leaf;
+	u64 ran_ns;
 
 	if (p->tgid != p->pid) {
 		process = process_with(forker);
 		if (!process)
 			return TB_NONE;
 	}
-	return step_new_thread(forker->client, process, numbers_of(p), c->leaf == forker->client ? now_ns() - c->since_ns : 0);
+	leaf = step_new_leaf(state_of(forker->client)->user);
+	if (!leaf)
+		return TB_NONE;
+	ran_ns = c->leaf == forker->client ? now_ns() - c->since_ns : 0;
+	if (step_new_thread((u64)leaf << 32 | forker->client, process, numbers_of(p), ran_ns))
+		return leaf;
+	step_free_leaf(leaf);
+	return TB_NONE;
 }
 
 static __always_inline u32 found(struct task_struct *p)
@@ -145,13 +198,19 @@ static __always_inline u32 found(struct task_struct *p)
 	const struct cred *cred = p->real_cred;
 	struct signal_struct *signal = p->signal;
 	u32 process = TB_NONE, tgid = (u32)p->tgid, leaf, *known;
+	u64 user;
 
 	if (!cred)
 		return TB_NONE;
 	known = p->tgid != p->pid ? bpf_map_lookup_elem(&processes, &tgid) : NULL;
 	if (known)
 		process = *known;
-	leaf = step_found_thread(user_of(payer_of(cred, cred->uid.val)), process, numbers_of(p));
+	user = user_of(payer_of(cred, cred->uid.val));
+	leaf = step_new_leaf(TB_NONE);
+	if (leaf && !step_found_thread(user, (u64)leaf << 32 | process, numbers_of(p), place_of_cpu(scx_bpf_task_cpu(p)))) {
+		step_free_leaf(leaf);
+		leaf = TB_NONE;
+	}
 	/* Not only when its second thread is found: the first may have exited, and is not found then. */
 	if (leaf && !process && signal && signal->nr_threads > 1)
 		process_from(leaf, tgid);
@@ -185,10 +244,12 @@ static __always_inline void belongs_to(u32 client, u32 user)
 {
 	struct client_state *state = state_of(client);
 
-	state_of(state->user)->owned--;
-	if (!state_of(state->user)->owned)
-		purge_pending = 1;
-	state_of(user)->owned++;
+	disown(state->user);
+	__sync_fetch_and_add(&state_of(user)->owned, 1);
+	if (several() && !is_leaf(client)) {
+		__sync_fetch_and_sub(&state_of(state->user)->groups, 1);
+		__sync_fetch_and_add(&state_of(user)->groups, 1);
+	}
 	state->user = user;
 }
 
@@ -198,7 +259,7 @@ static __always_inline void belongs_to(u32 client, u32 user)
  */
 __noinline int step_change_user(u32 leaf, u64 number)
 {
-	struct run_queue *rq = the_queue();
+	struct run_queue *rq = queue_of(leaf);
 	u32 process, home, former, user = (u32)number;
 	int ret = -ENOENT;
 
@@ -218,7 +279,7 @@ __noinline int step_change_user(u32 leaf, u64 number)
 			state_of(process)->frozen = 0;
 			/* The other user's, perhaps many, count for nothing here. Root's are an administrator's. */
 			if (former != root_client)
-				tb_set_tickets(&rq->economy, RULES, process, TB_TICKETS_DEFAULT);
+				set_tickets(&rq->economy, process, TB_TICKETS_DEFAULT);
 		}
 	}
 	bpf_spin_unlock(&rq->lock);
@@ -237,7 +298,7 @@ static __always_inline void update_owner(struct task_struct *p, struct task *t)
 	u64 user, process;
 	int same;
 
-	if (t->uid == uid || !cred || !(rq = the_queue()))
+	if (t->uid == uid || !cred || !(rq = first_queue()))
 		return;
 	user = user_of(payer_of(cred, cred->uid.val));
 	same = step_change_user(t->client, user);
@@ -249,8 +310,8 @@ static __always_inline void update_owner(struct task_struct *p, struct task *t)
 	count(TOMBOLA_COUNT_USER_CHANGED);
 	settle_bill(t->client, 0);
 	process = number_of(process_of(&rq->economy, t->client));
-	step_move(process, user, 0);
-	step_move(process, BY_TICKETS, AT_ONCE);
+	move(process, user, 0);
+	move(process, BY_TICKETS, AT_ONCE);
 	kick_idle(); /* the former user may have frozen it */
 }
 
@@ -275,17 +336,17 @@ static __always_inline void update_forker(struct task_struct *p, struct task *t)
  */
 static __always_inline void thaw_to_die(struct task_struct *p, struct task *t)
 {
-	struct run_queue *rq = the_queue();
+	struct run_queue *rq = first_queue();
 	struct signal_struct *signal = p->signal;
 	u32 process, tickets;
 
 	if (!rq || !t->client || !signal || !(signal->flags & SIGNAL_GROUP_EXIT) || signal->core_state ||
-	    !tb_frozen(&rq->economy, t->client))
+	    !looks_frozen(t->client))
 		return;
 	process = process_of(&rq->economy, t->client);
-	tickets = tb_frozen(&rq->economy, state_of(process)->user) ? TB_TICKETS_DEFAULT : tb_at(&rq->economy, process)->tickets;
-	step_fund(number_of(process), tickets, SAME_LIMIT, 0);
-	step_move(number_of(process), TO_DIE, AT_ONCE);
+	tickets = looks_frozen(state_of(process)->user) ? TB_TICKETS_DEFAULT : tickets_at(&rq->economy, process);
+	fund_client(number_of(process), tickets, SAME_LIMIT, 0);
+	move(number_of(process), TO_DIE, AT_ONCE);
 	kick_idle();
 }
 
@@ -296,10 +357,11 @@ static __always_inline void thaw_to_die(struct task_struct *p, struct task *t)
  */
 static __always_inline void charge_heir(struct task_struct *p, struct task *t, u32 parent)
 {
-	struct run_queue *rq = the_queue();
+	struct run_queue *rq = first_queue();
 	struct signal_struct *signal = p->signal;
 	struct client_state *state;
-	u32 process;
+	u32 process, place, heir = parent;
+	u64 forked_ns = 0;
 
 	/* The kernel's count of threads, not the process's clients: kernels before 6.18 report an exit late. */
 	if (!rq || !signal || signal->live.counter)
@@ -314,34 +376,59 @@ static __always_inline void charge_heir(struct task_struct *p, struct task *t, u
 	process = process_of(&rq->economy, t->client);
 	state = state_of(process);
 	if (state->child && state_of(state->child)->id == state->child_tid &&
-	    tb_at(&rq->economy, state->child)->kind == TB_KIND_THREAD)
-		step_charge_heir(process, state->child, state->forked_ns);
-	else if (parent)
-		step_charge_heir(process, parent, 0);
+	    tb_at(&rq->economy, state->child)->kind == TB_KIND_THREAD) {
+		heir = state->child;
+		forked_ns = state->forked_ns;
+	}
+	if (!heir)
+		return;
+	place = place_of_leaf(heir);
+	if (several() && process == t->client)
+		change_queue(process, place);
+	step_charge_heir(process, heir, forked_ns, place);
+}
+
+#define LAST (1ull << 32)
+
+/* A leaf that is inactive is no client any more. Returns the group that it was in, and LAST if that has no clients now. */
+__noinline u64 step_remove_leaf(u32 leaf)
+{
+	struct run_queue *rq = queue_of(leaf);
+	u64 group;
+
+	if (!rq)
+		return TB_NONE;
+	bpf_spin_lock(&rq->lock);
+	group = parent_of(&rq->economy, leaf);
+	tb_put(&rq->economy, leaf, TB_NONE);
+	if (left_group((u32)group))
+		group |= LAST;
+	state_of(leaf)->tgid = 0;
+	disown(state_of(leaf)->user);
+	bpf_spin_unlock(&rq->lock);
+	return group;
 }
 
 /* The thread has exited: free its client, and its process's with the last thread. */
 static __always_inline void task_exit(struct task *t)
 {
-	struct run_queue *rq = the_queue();
-	u32 leaf = t->client, process, last = 0, tgid = t->tgid, *known;
+	u32 leaf = t->client, group, tgid = t->tgid, *known;
+	u64 left;
 
-	if (!rq || !leaf)
+	if (!leaf)
 		return;
 	t->client = TB_NONE;
-	step_leave(leaf);
-	bpf_spin_lock(&rq->lock);
-	process = process_of(&rq->economy, leaf);
-	free_client(&rq->economy, leaf);
-	if (process != leaf)
-		last = tb_at(&rq->economy, process)->clients == 0;
-	bpf_spin_unlock(&rq->lock);
-	if (!last)
+	leave(leaf);
+	left = step_remove_leaf(leaf);
+	group = (u32)left;
+	step_free_leaf(leaf);
+	free_empty_reservation(group);
+	if (tb_global_pool.client[slot(group)].kind != TB_KIND_PROCESS || !(left & LAST))
 		return;
 	/* Another process may have the tgid by now: kernels before 6.18 report an exit late. */
 	known = bpf_map_lookup_elem(&processes, &tgid);
-	if (known && *known == process)
+	if (known && *known == group)
 		bpf_map_delete_elem(&processes, &tgid);
 	__sync_fetch_and_sub(&nr_processes, 1);
-	step_free(number_of(process));
+	free_group(number_of(group));
 }

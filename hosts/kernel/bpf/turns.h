@@ -22,7 +22,7 @@
 
 static __always_inline bool is_stuck_reader(struct run_queue *rq, u32 leaf)
 {
-	return rq->grace_s && state_of(leaf)->stopped_at >= LEFT_RCU_SECTION;
+	return grace_s && state_of(leaf)->stopped_at >= LEFT_RCU_SECTION;
 }
 
 /*
@@ -34,28 +34,28 @@ static __always_inline bool is_frozen_inside(struct run_queue *rq, u32 leaf)
 	struct client_state *state = state_of(leaf);
 
 	return state->frozen_ns <= URGENT_MOST_NS && !(state->stopped_at && state->stopped_at == task_at(leaf)->exec_ns) &&
-	       tb_frozen(&rq->economy, leaf);
+	       is_frozen(&rq->economy, leaf);
 }
 
-static __always_inline bool has_room(u32 leaf, enum urgency why)
+static __always_inline bool has_room(struct run_queue *rq, u32 leaf, enum urgency why)
 {
-	struct urgent_leaves *urgent = &urgent_leaves[why];
+	struct urgent_leaves *urgent = urgent_of(rq, why);
 	u32 most = why == URGENT_READER ? NR_READERS_OF_USER : NR_FROZEN_OF_USER;
 
 	return !(state_of(leaf)->urgent & 1 << why) && state_of(state_of(leaf)->user)->nr_urgent[why] < most &&
 	       urgent->last - urgent->first < NR_URGENT;
 }
 
-static __always_inline void add_urgent(u32 leaf, enum urgency why)
+static __always_inline void add_urgent(struct urgent_leaves *list, u32 leaf, enum urgency why)
 {
-	struct urgent_leaf *urgent = &urgent_leaves[why].leaf[urgent_leaves[why].last & (NR_URGENT - 1)];
+	struct urgent_leaf *urgent = &list->leaf[list->last & (NR_URGENT - 1)];
 	u32 user = state_of(leaf)->user;
 
 	urgent->number = number_of(leaf);
 	urgent->user = user;
 	state_of(leaf)->urgent |= 1 << why;
-	urgent_leaves[why].last++;
-	state_of(user)->nr_urgent[why]++;
+	list->last++;
+	__sync_fetch_and_add(&state_of(user)->nr_urgent[why], 1);
 }
 
 /* Why a waiting leaf is to be added to the urgent ones; URGENCIES: it is not. If there are too many, the rest wait as usual. */
@@ -63,7 +63,7 @@ static __always_inline enum urgency becomes_urgent(struct run_queue *rq, u32 lea
 {
 	enum urgency why = is_stuck_reader(rq, leaf) ? URGENT_READER : URGENT_FROZEN;
 
-	return has_room(leaf, why) && (why == URGENT_READER || is_frozen_inside(rq, leaf)) ? why : URGENCIES;
+	return has_room(rq, leaf, why) && (why == URGENT_READER || is_frozen_inside(rq, leaf)) ? why : URGENCIES;
 }
 
 static __always_inline void wait_urgently(struct run_queue *rq, u32 leaf)
@@ -71,40 +71,39 @@ static __always_inline void wait_urgently(struct run_queue *rq, u32 leaf)
 	enum urgency why = becomes_urgent(rq, leaf);
 
 	if (why != URGENCIES)
-		add_urgent(leaf, why & 1);
+		add_urgent(urgent_of(rq, why & 1), leaf, why & 1);
 }
 
 /* The leaf that became urgent first; TB_NONE if it was removed since, or there is none. */
-static __always_inline u32 first_urgent(struct tb_queue *q, enum urgency why)
+static __always_inline u32 first_urgent(struct tb_queue *q, const struct urgent_leaves *list)
 {
-	struct urgent_leaves *urgent = &urgent_leaves[why];
-
-	return urgent->first == urgent->last ? TB_NONE : client_of(q, urgent->leaf[urgent->first & (NR_URGENT - 1)].number);
+	return list->first == list->last ? TB_NONE : client_of(q, list->leaf[list->first & (NR_URGENT - 1)].number);
 }
 
-/* Remove it, and return it if it still waits, is urgent and may run on `mask`; or else TB_NONE. */
+/* Remove it, and return it if it still waits here, is urgent and may run on `mask`; or else TB_NONE. */
 static __noinline u32 take_urgent(struct run_queue *rq, u64 mask, enum urgency why)
 {
-	struct urgent_leaves *urgent = &urgent_leaves[why & 1];
+	struct urgent_leaves *list = urgent_of(rq, why & 1);
 	struct tb_queue *q = &rq->economy;
 	u32 leaf, user;
 
-	if (urgent->first == urgent->last)
+	if (list->first == list->last)
 		return TB_NONE;
-	leaf = first_urgent(q, why & 1);
-	user = urgent->leaf[urgent->first++ & (NR_URGENT - 1)].user;
+	leaf = first_urgent(q, list);
+	user = list->leaf[list->first++ & (NR_URGENT - 1)].user;
 	/* Its user may have had no other clients for some time (purge_users). */
-	if (!--state_of(user)->nr_urgent[why & 1] && !state_of(user)->owned)
+	if (__sync_fetch_and_sub(&state_of(user)->nr_urgent[why & 1], 1) == 1 && !state_of(user)->owned)
 		purge_pending = 1;
 	if (!leaf)
 		return TB_NONE;
 	state_of(leaf)->urgent &= ~(1 << (why & 1));
-	if (!(tb_at(q, leaf)->state & TB_QUEUED) || !(is_stuck_reader(rq, leaf) || is_frozen_inside(rq, leaf)))
+	if ((several() && place_of_leaf(leaf) != rq->number) || !(tb_at(q, leaf)->state & TB_QUEUED) ||
+	    !(is_stuck_reader(rq, leaf) || is_frozen_inside(rq, leaf)))
 		return TB_NONE;
 	if (tb_at(q, leaf)->mask & mask)
 		return leaf;
 	/* Another CPU is to run it. */
-	add_urgent(leaf, why & 1);
+	add_urgent(list, leaf, why & 1);
 	return TB_NONE;
 }
 
@@ -113,9 +112,9 @@ static __always_inline bool is_empty(const struct urgent_leaves *urgent)
 	return urgent->first == urgent->last;
 }
 
-static __always_inline bool urgent_wait(void)
+static __always_inline bool urgent_wait(struct run_queue *rq)
 {
-	return !is_empty(&urgent_leaves[URGENT_FROZEN]) || !is_empty(&urgent_leaves[URGENT_READER]);
+	return !is_empty(urgent_of(rq, URGENT_FROZEN)) || !is_empty(urgent_of(rq, URGENT_READER));
 }
 
 /*
@@ -133,25 +132,23 @@ static __always_inline void end_turn(struct cpu *c, u64 now)
 /* The user of best effort that pays for a leaf; TB_NONE: none does. */
 static __noinline u32 paying_user(struct tb_queue *q, u32 leaf)
 {
-	return tb_child_of(q, TB_BEST_EFFORT, tb_frozen(q, leaf) ? pays_for(q, leaf) : leaf);
+	return user_around(q, is_frozen(q, leaf) ? pays_for(q, leaf) : leaf);
 }
 
 /* Does the user of `next` pay for the first urgent leaf of a kind? */
-static __always_inline bool is_own_turn(struct tb_queue *q, u32 next, enum urgency why)
+static __always_inline bool is_own_turn(struct run_queue *rq, u32 next, enum urgency why)
 {
-	u32 user = tb_child_of(q, TB_BEST_EFFORT, next);
+	struct tb_queue *q = &rq->economy;
+	u32 user = user_around(q, next);
 
-	return user && paying_user(q, first_urgent(q, why & 1)) == user;
+	return user && paying_user(q, first_urgent(q, urgent_of(rq, why & 1))) == user;
 }
 
-/* The kind that was asked last. Under the lock. */
-u32 last_urgency;
-
 /* The kinds take turns. */
-static __always_inline enum urgency next_urgency(void)
+static __always_inline enum urgency next_urgency(struct run_queue *rq)
 {
-	last_urgency = (last_urgency ^ 1) & 1;
-	return is_empty(&urgent_leaves[last_urgency]) ? last_urgency ^ 1 : last_urgency;
+	rq->last_urgency = (rq->last_urgency ^ 1) & 1;
+	return is_empty(urgent_of(rq, rq->last_urgency)) ? rq->last_urgency ^ 1 : rq->last_urgency;
 }
 
 /*
@@ -166,9 +163,9 @@ static __noinline u64 out_of_turn(struct run_queue *rq, struct cpu *c, u64 now, 
 	u32 overdue = tb_overdue(q, now, tombola_config.patience_ns, mask), urgent = TB_NONE;
 	u64 waited_ns = overdue ? now - tb_at(q, overdue)->since : 0, pause_ns = OVERDUE_PAUSE;
 	bool late = waited_ns >= 4 * tombola_config.patience_ns, pausing;
-	enum urgency why = next_urgency();
+	enum urgency why = next_urgency(rq);
 
-	if (late || (c->turn_was_urgent && rq->grace_s >= GRACE_LATE_S))
+	if (late || (c->turn_was_urgent && grace_s >= GRACE_LATE_S))
 		pause_ns = LATE_PAUSE;
 	else if (c->turn_was_urgent)
 		pause_ns = URGENT_PAUSE;
@@ -177,8 +174,8 @@ static __noinline u64 out_of_turn(struct run_queue *rq, struct cpu *c, u64 now, 
 	if (c->shortest)
 		pause_ns = SLICE_MIN_NS;
 	pausing = (next || c->kthreads) && now - c->turn_end_ns < pause_ns;
-	if (pausing ? !c->shortest && is_own_turn(q, next, why)
-		    : !overdue || (!c->turn_was_urgent && (!late || rq->grace_s)))
+	if (pausing ? !c->shortest && is_own_turn(rq, next, why)
+		    : !overdue || (!c->turn_was_urgent && (!late || grace_s)))
 		urgent = take_urgent(rq, mask, why);
 	if (!urgent && (pausing || !overdue))
 		return next;

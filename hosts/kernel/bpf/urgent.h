@@ -9,13 +9,14 @@
 /* If a waiting thread has become urgent since it began to wait, add it to the urgent ones. */
 __noinline int step_urge(u32 leaf)
 {
-	struct run_queue *rq = the_queue();
+	struct run_queue *rq = queue_of(leaf);
 
 	if (!rq)
 		return 0;
 	bpf_spin_lock(&rq->lock);
 	/* The slot may have been given to a client of another kind since it was looked at. */
-	if (tb_at(&rq->economy, leaf)->kind == TB_KIND_THREAD && tb_at(&rq->economy, leaf)->state & TB_QUEUED)
+	if (tb_at(&rq->economy, leaf)->kind == TB_KIND_THREAD && tb_at(&rq->economy, leaf)->state & TB_QUEUED &&
+	    (!several() || place_of_leaf(leaf) == rq->number))
 		wait_urgently(rq, leaf);
 	bpf_spin_unlock(&rq->lock);
 	return 0;
@@ -24,14 +25,17 @@ __noinline int step_urge(u32 leaf)
 /* The same for each waiting thread of the slots from i up. Looks without the lock, so that only urgent ones take it. */
 __noinline int urge_waiting(u32 i)
 {
-	struct run_queue *rq = the_queue();
+	struct run_queue *rq = first_queue();
 
 	if (!rq)
 		return 0;
 	tb_loop(TB_CLIENTS) {
 		struct tb_client *c = tb_at(&rq->economy, i);
 
-		if (i >= rq->economy.pool.fresh)
+		if (i >= tb_global_pool.fresh)
+			break;
+		rq = queue_of(i);
+		if (!rq)
 			break;
 		if (c->kind == TB_KIND_THREAD && c->state & TB_QUEUED && becomes_urgent(rq, i) != URGENCIES)
 			step_urge(i);
@@ -57,7 +61,7 @@ static __always_inline void watch_grace_period(struct grace *grace, u64 sequence
  * Each second: has a grace period lasted since the last one? Then waiting threads that lost the CPU in an RCU read section are
  * urgent, also those that entered it later and do not keep this grace period from ending.
  */
-static __always_inline void watch_grace_periods(struct run_queue *rq)
+static __always_inline void watch_grace_periods(void)
 {
 	const struct rcu_state *state = (const struct rcu_state *)tombola_config.rcu_state;
 	u64 sequence = 0, expedited = 0;
@@ -68,8 +72,8 @@ static __always_inline void watch_grace_periods(struct run_queue *rq)
 	bpf_probe_read_kernel(&expedited, sizeof(expedited), &state->expedited_sequence);
 	watch_grace_period(&grace_normal, sequence);
 	watch_grace_period(&grace_expedited, expedited);
-	rq->grace_s = (u32)tb_max(grace_normal.seconds, grace_expedited.seconds);
-	if (rq->grace_s)
+	grace_s = (u32)tb_max(grace_normal.seconds, grace_expedited.seconds);
+	if (grace_s)
 		urge_waiting(FIRST_SLOT);
 }
 
@@ -87,18 +91,14 @@ struct minor_timer {
  */
 static int minor_timer_fired(void *map, u32 *key, struct minor_timer *value)
 {
-	struct run_queue *rq = the_queue();
-
 	bpf_timer_start(&value->timer, tombola_config.patience_ns / 5, 0);
 	if (purge_pending) {
 		purge_pending = 0;
 		purge_users(FIRST_SLOT);
 	}
 	release_kthreads();
-	if (!rq)
-		return 0;
-	watch_grace_periods(rq);
-	if (tb_at(&rq->economy, TB_FROZEN)->active)
+	watch_grace_periods();
+	if (frozen_are_active())
 		kick_idle();
 	return 0;
 }

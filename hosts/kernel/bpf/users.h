@@ -64,17 +64,18 @@ static __noinline u32 payer_of(const struct cred *cred, u32 uid)
 
 __noinline u64 step_new_user(u32 uid)
 {
-	struct run_queue *rq = the_queue();
+	struct run_queue *rq = first_queue();
 	u64 number = 0;
 	u32 made;
 
 	if (!rq)
 		return 0;
 	bpf_spin_lock(&rq->lock);
-	made = new_client(&rq->economy, TB_KIND_USER, TB_BEST_EFFORT, default_base, TB_NONE, uid, 0);
+	made = new_group(&rq->economy, TB_KIND_USER, TB_BEST_EFFORT, default_base, TB_NONE, uid, 0);
 	if (made)
 		number = number_of(made);
 	bpf_spin_unlock(&rq->lock);
+	attach(made);
 	return number;
 }
 
@@ -92,7 +93,7 @@ __noinline u64 user_of(u32 uid)
 		tell_of_base();
 		return made;
 	}
-	step_free(made);
+	free_group(made);
 	known = bpf_map_lookup_elem(&users, &uid);
 	return known ? *known : 0;
 }
@@ -100,7 +101,7 @@ __noinline u64 user_of(u32 uid)
 /* Close a user that has no clients and no settings, now and at the last look. 1: it is closed. */
 __noinline int step_close_user(u32 client)
 {
-	struct run_queue *rq = the_queue();
+	struct run_queue *rq = first_queue();
 	struct client_state *state = state_of(client);
 	struct tb_client *c;
 	u32 idle, closed = 0;
@@ -110,8 +111,8 @@ __noinline int step_close_user(u32 client)
 	bpf_spin_lock(&rq->lock);
 	c = tb_at(&rq->economy, client);
 	idle = c->kind == TB_KIND_USER && !state->closed && !state->owned && !state->nr_urgent[URGENT_FROZEN] &&
-	       !state->nr_urgent[URGENT_READER] && !c->clients && state->id && c->parent == TB_BEST_EFFORT &&
-	       c->tickets == default_base && state->limit == TOMBOLA_NO_LIMIT;
+	       !state->nr_urgent[URGENT_READER] && !state->members && state->id && c->parent == TB_BEST_EFFORT &&
+	       tickets_at(&rq->economy, client) == default_base && state->limit == TOMBOLA_NO_LIMIT;
 	closed = idle && state->empty;
 	state->empty = (u8)idle;
 	state->closed |= (u8)closed;
@@ -123,18 +124,18 @@ __noinline int step_close_user(u32 client)
 /* Of the slots from i up, remove users that have no clients, and had none at the last look. (For i see look_for_height.) */
 __noinline int purge_users(u32 i)
 {
-	struct run_queue *rq = the_queue();
+	struct run_queue *rq = first_queue();
 
 	if (!rq)
 		return 0;
 	tb_loop(TB_CLIENTS) {
-		if (i >= rq->economy.pool.fresh)
+		if (i >= slots_end())
 			break;
-		if (tb_at(&rq->economy, i)->kind == TB_KIND_USER && !state_of(i)->owned && step_close_user(i)) {
+		if (is_whole(i) && tb_at(&rq->economy, i)->kind == TB_KIND_USER && !state_of(i)->owned && step_close_user(i)) {
 			u32 uid = state_of(i)->id;
 
 			bpf_map_delete_elem(&users, &uid);
-			step_free(number_of(i));
+			free_group(number_of(i));
 		}
 		i++;
 	}

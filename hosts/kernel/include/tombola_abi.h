@@ -134,6 +134,7 @@ enum tombola_counter {
 	TOMBOLA_COUNT_RAN_UNPICKED,       /* threads that ran without a draw, and were charged all the same */
 	TOMBOLA_COUNT_NO_SLOT,            /* forks refused: the user has as many clients as are free, or none is free */
 	TOMBOLA_COUNT_UNTRACED,           /* runs for which the trace had no room: its reader was too slow */
+	TOMBOLA_COUNT_MOVED,              /* waiting threads that went to another run queue */
 	TOMBOLA_COUNTERS,
 };
 

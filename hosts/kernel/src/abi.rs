@@ -92,7 +92,7 @@ pub mod reserved {
 }
 
 /// The counters in the order of their indices, named as `tombola status` shows them.
-pub const COUNTERS: [&str; 12] = [
+pub const COUNTERS: [&str; 13] = [
     "draws",
     "kept",
     "preemptions",
@@ -105,6 +105,7 @@ pub const COUNTERS: [&str; 12] = [
     "ran_unpicked",
     "no_slot",
     UNTRACED,
+    "moved",
 ];
 pub const UNTRACED: &str = "untraced";
 

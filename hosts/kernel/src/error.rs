@@ -279,6 +279,27 @@ pub enum Error {
     HiddenAddresses,
 
     #[error(
+        "the kernel names no last-level caches, by which CPUs could share run queues\n  \
+         cause: a virtual machine that does not show its caches, or /sys is not mounted\n  \
+         next:  start with --run-queue machine or --run-queue cpu; nothing was started"
+    )]
+    NoCaches,
+
+    #[error(
+        "this machine would have {queues} run queues, and Tombola supports at most {max}\n  \
+         cause: it may have that many CPUs, or last-level caches\n  \
+         next:  start with --run-queue llc or --run-queue machine; nothing was started"
+    )]
+    TooManyQueues { queues: u64, max: u64 },
+
+    #[error(
+        "there is one run queue, between which and no other one --balance could move threads\n  \
+         cause: --run-queue machine, or the machine has one last-level cache\n  \
+         next:  start without --balance, or with --run-queue cpu; nothing was started"
+    )]
+    OneQueue,
+
+    #[error(
         "{tracer} already follows the runs\n  \
          cause: each record goes to one reader, so there is one at a time\n  \
          next:  find it with pgrep -af 'tombola trace', and end it (Ctrl-C, or kill PID)"

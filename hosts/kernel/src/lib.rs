@@ -24,13 +24,17 @@ pub mod scheduler;
 mod subordinate;
 pub mod trace;
 
-pub use cpus::online_cpus;
+pub use cpus::{QUEUES_MAX, RunQueue, online_cpus};
 pub use error::{Error, KERNEL_MIN, Result};
 pub use names::{login_name, printable, process_name, user_name};
 pub use runtime_dir::daemon_pid;
 
-// Generated, with C's names and with parts that are not used.
+// Generated, with C's names and with parts that are not used: for one run queue, and for several.
 #[allow(dead_code, unused_imports, clippy::all)]
-mod skeleton {
-    include!(concat!(env!("OUT_DIR"), "/main.skel.rs"));
+mod one {
+    include!(concat!(env!("OUT_DIR"), "/one.skel.rs"));
+}
+#[allow(dead_code, unused_imports, clippy::all)]
+mod several {
+    include!(concat!(env!("OUT_DIR"), "/several.skel.rs"));
 }

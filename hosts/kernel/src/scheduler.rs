@@ -12,14 +12,14 @@
 use crate::abi;
 use crate::addresses::Addresses;
 use crate::calls::Policy;
-use crate::cpus::online_cpus;
+use crate::cpus::{RunQueue, online_cpus, run_queues};
 use crate::ejection::{Ejection, Kind};
 use crate::error::{Error, Result};
 use crate::names::{printable, user_name};
 use crate::runtime_dir::{PIN_RUNS, PIN_SWITCH, RuntimeDir};
 use crate::sched_ext;
-use crate::skeleton::{MainSkel, MainSkelBuilder, OpenMainSkel, types};
 use crate::subordinate;
+use crate::{one, several};
 use libbpf_rs::query::{ProgInfoIter, ProgramInfo};
 use libbpf_rs::skel::{OpenSkel, SkelBuilder};
 use libbpf_rs::{Link, MapCore, MapFlags, PrintLevel, RingBuffer, RingBufferBuilder};
@@ -52,7 +52,7 @@ const TICK_NS_MAX: u64 = 10_000_000;
 /// CPUs that the scheduler has state for (NR_CPUS in bpf/state.h).
 const CPUS_MAX: usize = length(|variables| &variables.cpus);
 
-const fn length<T, const N: usize>(_: fn(&types::bss) -> &[T; N]) -> usize {
+const fn length<T, const N: usize>(_: fn(&one::types::bss) -> &[T; N]) -> usize {
     N
 }
 
@@ -76,11 +76,43 @@ pub enum SliceEnd {
     Tick,
 }
 
+/// By which rule threads move between run queues.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Balance {
+    /// From a queue with a slow clock to one with a fast clock.
+    Clock,
+    /// To one of the next queues with a quarter less threads, as in Plan 9's MQS.
+    Mqs,
+}
+
 #[derive(Clone, Debug)]
 pub struct Options {
     pub policy: Policy,
     pub quantum_ns: u64,
     pub slice_end: SliceEnd,
+    pub run_queue: RunQueue,
+    /// None: by the clock, if there are several queues.
+    pub balance: Option<Balance>,
+}
+
+/// How far the clocks of two queues may be apart, ns. A queue of one CPU must give threads away more often to keep this bound.
+const BOUND_NS: u64 = 10_000_000;
+const BOUND_NS_OF_CPUS: u64 = 20_000_000;
+
+/// The loaded BPF object.
+enum Skeleton {
+    One(one::MainSkel<'static>),
+    Several(several::MainSkel<'static>),
+}
+
+/// The same expression for either object; the names in both are the same.
+macro_rules! of_each {
+    ($skeleton:expr, $name:ident => $expression:expr) => {
+        match $skeleton {
+            Skeleton::One($name) => $expression,
+            Skeleton::Several($name) => $expression,
+        }
+    };
 }
 
 /// Why the scheduler ended.
@@ -105,7 +137,7 @@ pub struct Running {
     // The fields are dropped in this order: detach, free, remove the files.
     _link: Link,
     _signals_link: Link,
-    skeleton: MainSkel<'static>,
+    skeleton: Skeleton,
     runtime_dir: RuntimeDir,
     signals: SigSet,
     /// Readable while one of the signals is pending.
@@ -117,22 +149,21 @@ pub struct Running {
 pub fn start(options: &Options) -> Result<Running> {
     check_range(options.quantum_ns)?;
     let addresses = check_machine()?;
+    let queues = run_queues(options.run_queue, possible_cpus())?;
+    if options.balance.is_some() && queues.len() == 1 {
+        return Err(Error::OneQueue);
+    }
     let runtime_dir = RuntimeDir::claim()?;
     await_no_scheduler()?;
     let signals = block_signals();
     libbpf_rs::set_print(Some((PrintLevel::Warn, keep_message)));
-    let mut skeleton = load(options, addresses).map_err(|error| refused("loading it", &error))?;
+    let mut skeleton =
+        load(options, addresses, &queues).map_err(|error| refused("loading it", &error))?;
     write_subordinates(&mut skeleton);
     become_realtime();
-    let link = skeleton
-        .maps
-        .tombola_ops
-        .attach_struct_ops()
+    let link = of_each!(&mut skeleton, of => of.maps.tombola_ops.attach_struct_ops())
         .map_err(|error| refused("attaching it", &error))?;
-    let signals_link = skeleton
-        .progs
-        .tombola_signalled
-        .attach()
+    let signals_link = of_each!(&mut skeleton, of => of.progs.tombola_signalled.attach())
         .map_err(|error| refused("following signals", &error))?;
     let signals_fd = SignalFd::new(&signals)
         .map_err(|errno| refused("waiting for signals", &io::Error::from(errno).into()))?;
@@ -202,48 +233,52 @@ impl Running {
     /// Were users added, or base tickets changed, since [`Self::forget_changes`]? Until that is called again, no further change
     /// ends [`Self::wait`].
     pub fn base_has_changed(&self) -> bool {
-        let variables = self.skeleton.maps.bss_data.as_ref();
         // SAFETY: a plain integer, which the kernel also writes.
-        variables.is_some_and(|all| unsafe { std::ptr::read_volatile(&all.base_changed) } != 0)
+        let changed = |of: &u32| unsafe { std::ptr::read_volatile(of) } != 0;
+        of_each!(&self.skeleton, of => of.maps.bss_data.as_ref().is_some_and(|all| changed(&all.base_changed)))
     }
 
     /// To be called before the changes are read, so that none is missed.
     pub fn forget_changes(&mut self) {
-        if let Some(variables) = self.skeleton.maps.bss_data.as_mut() {
+        let changed = of_each!(&mut self.skeleton, of => of.maps.bss_data.as_mut().map(|all| &mut all.base_changed));
+        if let Some(changed) = changed {
             // SAFETY: the integer lives as long as the skeleton, and the kernel also exchanges it atomically.
-            let changed = unsafe { AtomicU32::from_ptr(&raw mut variables.base_changed) };
+            let changed = unsafe { AtomicU32::from_ptr(changed) };
             changed.swap(0, Ordering::SeqCst);
         }
     }
 
     fn pin(&mut self) -> Result<()> {
         let refused = |error| refused("pinning its programs", &error);
-        let (progs, maps) = (&mut self.skeleton.progs, &mut self.skeleton.maps);
-        progs.tombola_call.pin(abi::PIN_CALL).map_err(refused)?;
-        progs.tombola_tree.pin(abi::PIN_TREE).map_err(refused)?;
-        maps.runs.pin(PIN_RUNS).map_err(refused)?;
-        maps.data_trace.pin(PIN_SWITCH).map_err(refused)?;
+        of_each!(&mut self.skeleton, of => {
+            of.progs.tombola_call.pin(abi::PIN_CALL).map_err(refused)?;
+            of.progs.tombola_tree.pin(abi::PIN_TREE).map_err(refused)?;
+            of.maps.runs.pin(PIN_RUNS).map_err(refused)?;
+            of.maps.data_trace.pin(PIN_SWITCH).map_err(refused)?;
+        });
         self.runtime_dir.publish(abi::PIN_CALL)?;
         self.runtime_dir.publish(abi::PIN_TREE)
     }
 
     fn ejection(&self) -> Option<End> {
-        let exit = &self.skeleton.maps.bss_data.as_ref()?.tombola_exit;
-        // SAFETY: a plain integer. The kernel writes it last, after the texts.
-        let kind = Kind::of(unsafe { std::ptr::read_volatile(&exit.kind) })?;
-        Some(End::Ejected(Ejection {
-            kind,
-            reason: text(&exit.reason),
-            message: text(&exit.msg),
-            exit_code: exit.code,
-            dump: text(&exit.dump),
-        }))
+        of_each!(&self.skeleton, of => {
+            let exit = &of.maps.bss_data.as_ref()?.tombola_exit;
+            // SAFETY: a plain integer. The kernel writes it last, after the texts.
+            let kind = Kind::of(unsafe { std::ptr::read_volatile(&exit.kind) })?;
+            Some(End::Ejected(Ejection {
+                kind,
+                reason: text(&exit.reason),
+                message: text(&exit.msg),
+                exit_code: exit.code,
+                dump: text(&exit.dump),
+            }))
+        })
     }
 }
 
 // While the ranges are written, their number is 0, so the scheduler uses none. Ranges that cannot be read or written are
 // reported; their uids are users of their own.
-fn write_subordinates(skeleton: &mut MainSkel) {
+fn write_subordinates(skeleton: &mut Skeleton) {
     let ranges = subordinate::read().unwrap_or_else(|error| {
         eprintln!(
             "tombola: cannot read /etc/subuid: {error}\n  \
@@ -254,8 +289,8 @@ fn write_subordinates(skeleton: &mut MainSkel) {
     });
     set_nr_subordinates(skeleton, 0);
     let written = (0u32..).zip(&ranges).take_while(|(at, range)| {
-        let map = &skeleton.maps.subordinates;
-        map.update(&at.to_ne_bytes(), &range.bytes(), MapFlags::ANY)
+        let at = at.to_ne_bytes();
+        of_each!(&*skeleton, of => of.maps.subordinates.update(&at, &range.bytes(), MapFlags::ANY))
             .is_ok()
     });
     let count = written.count();
@@ -270,16 +305,18 @@ fn write_subordinates(skeleton: &mut MainSkel) {
     set_nr_subordinates(skeleton, count as u32);
 }
 
-fn set_nr_subordinates(skeleton: &mut MainSkel, count: u32) {
-    if let Some(variables) = skeleton.maps.bss_data.as_mut() {
+fn set_nr_subordinates(skeleton: &mut Skeleton, count: u32) {
+    let ours =
+        of_each!(skeleton, of => of.maps.bss_data.as_mut().map(|all| &mut all.nr_subordinates));
+    if let Some(ours) = ours {
         // SAFETY: a plain integer, which the kernel only reads.
-        unsafe { std::ptr::write_volatile(&mut variables.nr_subordinates, count) };
+        unsafe { std::ptr::write_volatile(ours, count) };
     }
 }
 
-fn daemon_events(skeleton: &MainSkel) -> libbpf_rs::Result<RingBuffer<'static>> {
+fn daemon_events(skeleton: &Skeleton) -> libbpf_rs::Result<RingBuffer<'static>> {
     let mut builder = RingBufferBuilder::new();
-    builder.add(&skeleton.maps.daemon_events, |_| 0)?;
+    of_each!(skeleton, of => builder.add(&of.maps.daemon_events, |_| 0))?;
     builder.build()
 }
 
@@ -344,34 +381,98 @@ fn has_capability(capability: u32) -> bool {
         .is_some_and(|mask| mask >> capability & 1 == 1)
 }
 
-fn load(options: &Options, addresses: Addresses) -> libbpf_rs::Result<MainSkel<'static>> {
-    // The skeleton borrows its storage. It is needed until the process exits, so it is never freed.
-    let storage = Box::leak(Box::new(MaybeUninit::uninit()));
-    let mut skeleton = MainSkelBuilder::default().open(storage)?;
-    configure(&mut skeleton, options, addresses)?;
-    skeleton.load()
+/// Opens an object, sets its constants, lets `$more` do the rest, and loads it.
+macro_rules! load {
+    ($object:ident, $options:expr, $addresses:expr, $more:expr) => {{
+        // The skeleton borrows its storage. It is needed until the process exits, so it is never freed.
+        let storage = Box::leak(Box::new(MaybeUninit::uninit()));
+        let mut open = $object::MainSkelBuilder::default().open(storage)?;
+        let rodata = open.maps.rodata_data.as_deref_mut();
+        let config = &mut rodata.expect("the scheduler has constants").tombola_config;
+        let rules = rules($options);
+        config.rules.quantum_ns = rules.quantum_ns;
+        config.rules.lag_ns = rules.lag_ns;
+        config.rules.behind_ns = rules.behind_ns;
+        config.rules.protect_ns = rules.protect_ns;
+        config.rules.credit_ns = rules.credit_ns;
+        config.rules.lottery = rules.lottery;
+        config.tick_slices = u32::from($options.slice_end == SliceEnd::Tick);
+        config.nr_cpus = possible_cpus() as u32;
+        config.online_cpus = online_cpus();
+        config.active_cpus = $addresses.active_cpus;
+        config.rcu_state = $addresses.rcu_state;
+        $more(&mut open)?;
+        open.load()
+    }};
 }
 
-fn configure(
-    skeleton: &mut OpenMainSkel,
+fn load(
     options: &Options,
     addresses: Addresses,
+    queues: &[Vec<usize>],
+) -> libbpf_rs::Result<Skeleton> {
+    if queues.len() == 1 {
+        let nothing = |_: &mut one::OpenMainSkel| Ok::<(), libbpf_rs::Error>(());
+        return load!(one, options, addresses, nothing).map(Skeleton::One);
+    }
+    load!(several, options, addresses, |open| configure_queues(
+        open, options, queues
+    ))
+    .map(Skeleton::Several)
+}
+
+fn configure_queues(
+    open: &mut several::OpenMainSkel,
+    options: &Options,
+    queues: &[Vec<usize>],
 ) -> libbpf_rs::Result<()> {
-    let rodata = skeleton.maps.rodata_data.as_deref_mut();
-    let config = &mut rodata.expect("the scheduler has constants").tombola_config;
-    let rules = rules(options);
-    config.rules.quantum_ns = rules.quantum_ns;
-    config.rules.lag_ns = rules.lag_ns;
-    config.rules.behind_ns = rules.behind_ns;
-    config.rules.protect_ns = rules.protect_ns;
-    config.rules.credit_ns = rules.credit_ns;
-    config.rules.lottery = rules.lottery;
-    config.tick_slices = u32::from(options.slice_end == SliceEnd::Tick);
-    config.nr_cpus = libbpf_rs::num_possible_cpus()? as u32;
-    config.online_cpus = online_cpus();
-    config.active_cpus = addresses.active_cpus;
-    config.rcu_state = addresses.rcu_state;
+    open.maps.run_queues.set_max_entries(queues.len() as u32)?;
+    let rodata = open
+        .maps
+        .rodata_data
+        .as_deref_mut()
+        .expect("the scheduler has constants");
+    let config = &mut rodata.tombola_config;
+    config.nr_queues = queues.len() as u32;
+    config.group_slots = queues.len().next_power_of_two() as u32;
+    let of_one_cpu = queues.iter().all(|cpus| cpus.len() == 1);
+    config.bound_ns = if of_one_cpu {
+        BOUND_NS_OF_CPUS
+    } else {
+        BOUND_NS
+    };
+    config.mqs = u32::from(options.balance == Some(Balance::Mqs));
+    for (number, cpus) in queues.iter().enumerate() {
+        let queue = &mut rodata.queue_cpus[number];
+        queue.cpus = cpus.len() as u32;
+        queue.first = cpus[0] as u32;
+        // Words begin where the CPUs of the words before end, so that each of 64 CPUs has a bit of its own.
+        let mut used = 0;
+        for word in 0..queue.words.len() {
+            let bits: Vec<usize> = cpus
+                .iter()
+                .filter(|&cpu| cpu / 64 == word)
+                .map(|cpu| cpu % 64)
+                .collect();
+            let Some(&lowest) = bits.first() else {
+                continue;
+            };
+            queue.words[word] = bits.iter().map(|bit| 1u64 << bit).sum();
+            queue.turns[word] = ((used + 64 - lowest) % 64) as u8;
+            used = (used + bits[bits.len() - 1] - lowest + 1) % 64;
+            for bit in bits {
+                let place = &mut rodata.cpu_places[word * 64 + bit];
+                place.queue = number as u8;
+                place.bit = ((bit + usize::from(queue.turns[word])) % 64) as u8;
+            }
+        }
+    }
     Ok(())
+}
+
+/// CPUs that the machine may have.
+fn possible_cpus() -> usize {
+    libbpf_rs::num_possible_cpus().unwrap_or(1)
 }
 
 fn rules(options: &Options) -> Rules {

@@ -1,0 +1,294 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * Several run queues: the tickets of groups on each (core/include/tombola/queues.h has the rules).
+ *
+ * A group has a slot for each queue (part_on), so a thread's way up on its queue is found without a map, also under a lock.
+ *
+ * What a thread can use is counted in its currency's part, under the lock of their queue (count_leaf). From there it is told from
+ * part to part, up to the root, in a step for each level (follow). Each step makes the tickets of one part those that it is to
+ * have, and tells the part around it what has changed since the last time. So nothing is counted twice or lost, whatever moves
+ * between two steps; until the last one, shares are a little off.
+ *
+ * The sums of a group over all queues are changed by atomic operations, and read without a lock. Parts on other queues follow a
+ * changed sum when a slice of a thread begins in them (recount).
+ */
+#pragma once
+#include "state.h"
+
+/* What a group has on one queue. Under the lock of that queue. A leaf has only what the part around it was told. */
+struct part {
+	u64 here;         /* usable tickets of its runnable clients there */
+	u64 threads;      /* and how many threads these are or have */
+	u64 told;         /* how many of the group's usable tickets count here, as the part around it was told; 0 for none */
+	u64 told_threads; /* and how many threads */
+};
+
+struct part parts[IF_SEVERAL(TB_CLIENTS)];
+
+/* A group on all queues; at its first slot. */
+struct group {
+	u64 tickets; /* its own, shifted (ticket_shift). Written under the first queue's lock */
+	u64 usable;  /* as many of them as it can use. This and the price are written by the price timer */
+	u64 price;   /* tb_price */
+	u64 all;     /* the sum of `here` over its parts */
+	u64 threads; /* and of `threads` */
+	u64 clock;   /* the latest vnow of a part; it goes on with each change */
+};
+
+struct group groups[IF_SEVERAL(TB_CLIENTS)];
+
+static __always_inline struct part *part_at(u32 client)
+{
+	return &parts[several() ? slot(client) : 0];
+}
+
+/* Of a client or any of its parts. */
+static __always_inline struct group *group_at(u32 client)
+{
+	return &groups[several() ? slot(whole_of(client)) : 0];
+}
+
+static __always_inline void group_init(u32 i, u64 tickets)
+{
+	struct group *group = group_at(i);
+
+	__builtin_memset(group, 0, sizeof(*group));
+	group->tickets = tickets << ticket_shift();
+	group->usable = tb_usable(group->tickets, 1, TB_PRICE_MAX);
+	group->price = TB_PRICE_MAX;
+}
+
+/* Under the lock: usable tickets and runnable threads of a part's clients have changed by so much. */
+static __always_inline void count_in(struct tb_queue *q, u32 i, u64 usable, u64 threads)
+{
+	struct part *part = part_at(i);
+	struct group *group = group_at(i);
+	struct tb_client *c = tb_at(q, i);
+
+	part->here += usable;
+	part->threads += threads;
+	__sync_fetch_and_add(&group->all, usable);
+	__sync_fetch_and_add(&group->threads, threads);
+	if (tb_before(group->clock, c->vnow))
+		group->clock = c->vnow;
+}
+
+/*
+ * A part's portion of so many tickets of its group. While a thread changes its queue, a part may lack what it is to have for some
+ * microseconds, and have less than nothing.
+ */
+static __always_inline u64 portion_of(const struct part *part, const struct group *group, u64 tickets)
+{
+	return (s64)part->here > 0 ? tb_share(tickets, part->here, group->all) : 0;
+}
+
+/* Under the lock: a part tells the one around it what has changed. True: something had. */
+static __always_inline bool tell(struct tb_queue *q, u32 i)
+{
+	struct part *part = part_at(i);
+	u64 told = part->told, told_threads = part->told_threads;
+
+	part->told = portion_of(part, group_at(i), group_at(i)->usable);
+	part->told_threads = part->threads;
+	count_in(q, tb_at(q, i)->parent, part->told - told, part->threads - told_threads);
+	return part->told != told || part->threads != told_threads;
+}
+
+/*
+ * A part tells the one around it what has changed in it, and if it is time or it was idle, its tickets are made what they are to
+ * be (queues.h). Returns the part around it if that is to follow, too.
+ */
+__noinline u32 step_follow(u32 i, u32 place, u32 is_time)
+{
+	struct run_queue *rq = queue_at(place);
+	u32 parent, tickets;
+
+	if (!rq)
+		return TB_NONE;
+	bpf_spin_lock(&rq->lock);
+	parent = tb_at(&rq->economy, i)->parent;
+	if (parent) {
+		tickets = (u32)portion_of(part_at(i), group_at(i), group_at(i)->tickets);
+		if (tickets && tickets != tb_at(&rq->economy, i)->tickets && (is_time || !part_at(i)->told))
+			tb_set_tickets(&rq->economy, RULES, i, tickets);
+		if (!tell(&rq->economy, i))
+			parent = TB_NONE;
+	}
+	bpf_spin_unlock(&rq->lock);
+	return parent;
+}
+
+/* A part has changed: it, and those around it, follow. Inline: 6.16 allows eight functions that call each other. */
+static __always_inline int follow(u32 i, u32 place, u32 is_time)
+{
+	tb_loop(TB_DEPTH) {
+		if (!i)
+			break;
+		i = step_follow(i, place, is_time);
+	}
+	return 0;
+}
+
+/* A leaf has become runnable, or is no longer. */
+static __always_inline void follow_leaf(u32 leaf)
+{
+	follow(tb_global_pool.client[slot(leaf)].parent, place_of_leaf(leaf), 0);
+}
+
+/* The tickets of a group have changed, and so have those of all parts of a group. */
+__noinline int follow_all(u32 group)
+{
+	for (u32 queue = 0; queue < NR_QUEUES && can_loop; queue++) {
+		if (queue >= tombola_config.nr_queues)
+			break;
+		follow(part_on(group, queue), queue, 1);
+	}
+	return 0;
+}
+
+/* As many of a thread's tickets as it can use. */
+static __always_inline u64 usable_of(struct tb_queue *q, u32 leaf)
+{
+	struct tb_client *c = tb_at(q, leaf);
+
+	return tb_usable(c->tickets, 1, group_at(c->parent)->price);
+}
+
+/* Under the lock: as many tickets of a leaf count in its currency's part as it can use; none if it is not runnable. */
+static __always_inline void count_leaf(struct tb_queue *q, u32 leaf, bool runnable)
+{
+	struct part *part = part_at(leaf);
+	u64 usable = runnable ? usable_of(q, leaf) : 0;
+
+	if (usable == part->told)
+		return;
+	count_in(q, tb_at(q, leaf)->parent, usable - part->told, runnable - part->told_threads);
+	part->told = usable;
+	part->told_threads = runnable;
+}
+
+/* Under the lock: a leaf is about to join parts that may have been idle, while their groups' clocks went on at other queues. */
+static __always_inline void catch_clocks(struct tb_queue *q, u32 i)
+{
+	tb_loop(TB_DEPTH) {
+		i = tb_at(q, i)->parent;
+		if (!i)
+			break;
+		tb_catch_clock(tb_at(q, i), group_at(i)->clock);
+	}
+}
+
+__noinline int step_recount(u32 leaf, u32 place)
+{
+	struct run_queue *rq = queue_at(place);
+
+	if (!rq)
+		return 0;
+	bpf_spin_lock(&rq->lock);
+	if (task_at(leaf)->queue == place && part_at(leaf)->told)
+		count_leaf(&rq->economy, leaf, true);
+	bpf_spin_unlock(&rq->lock);
+	return 0;
+}
+
+/* A slice of a runnable thread begins or ends. Prices and sums may have changed since the last one: mostly they have not. */
+__noinline int recount(u32 leaf)
+{
+	u32 place = task_at(leaf)->queue, i;
+	struct run_queue *rq = queue_at(place);
+	u64 usable = part_at(leaf)->told;
+	struct tb_queue *q;
+
+	if (!rq)
+		return 0;
+	q = &rq->economy;
+	i = tb_at(q, leaf)->parent;
+	if (usable && usable != usable_of(q, leaf))
+		step_recount(leaf, place);
+	tb_loop(TB_DEPTH) {
+		struct part *part = part_at(i);
+		struct group *group = group_at(i);
+
+		if (!tb_at(q, i)->parent)
+			break;
+		if (portion_of(part, group, group->tickets) != tb_at(q, i)->tickets ||
+		    portion_of(part, group, group->usable) != part->told || part->threads != part->told_threads)
+			step_follow(i, place, 1);
+		i = tb_at(q, i)->parent;
+	}
+	return 0;
+}
+
+/* What a thread that can use so many tickets is worth on its queue, beside others there. Without the lock. */
+static __noinline u64 worth_of(struct tb_queue *q, u32 leaf, u64 usable)
+{
+	u32 i = tb_at(q, leaf)->parent;
+
+	tb_loop(TB_DEPTH) {
+		struct part *part = part_at(i);
+
+		if (!tb_at(q, i)->parent)
+			break;
+		usable = tb_share(part->told, usable, part->here);
+		i = tb_at(q, i)->parent;
+	}
+	return usable;
+}
+
+/* A queue's load: the usable tickets of its runnable clients for each of its CPUs. */
+static __always_inline u64 load_of(u32 queue)
+{
+	u32 cpus = queue_cpus[queue & (NR_QUEUES - 1)].cpus;
+
+	return part_at(part_on(TB_BASE, queue))->here / (cpus ? cpus : 1);
+}
+
+static __always_inline u64 mean_load(void)
+{
+	return group_at(TB_BASE)->all / (tombola_config.online_cpus ? tombola_config.online_cpus : 1);
+}
+
+static __always_inline u64 clock_of(u32 queue)
+{
+	return tb_global_pool.client[slot(part_on(TB_BASE, queue))].vnow;
+}
+
+/* Compute a group's price anew, from the one of its currency. */
+static __noinline int renew_price(u32 i)
+{
+	struct group *group = group_at(i);
+	struct tb_client *c = &tb_global_pool.client[slot(i)];
+	u64 above = c->parent ? group_at(c->parent)->price : 1;
+
+	group->usable = c->parent ? tb_usable(group->tickets, group->threads, above) : tombola_config.online_cpus;
+	group->price = tb_price(group->all, group->threads, group->usable, above, group->price);
+	return 0;
+}
+
+/* Of the groups from slot i on. */
+__noinline int renew_prices(u32 i)
+{
+	tb_loop(TB_CLIENTS) {
+		if (i >= slots_end())
+			break;
+		if (tb_global_pool.client[slot(i)].kind != TB_KIND_FREE)
+			renew_price(i);
+		i += tombola_config.group_slots;
+	}
+	return 0;
+}
+
+/* See root_keeps_up, which does this for one queue. */
+static __noinline int renew_root(void)
+{
+	struct group *root = group_at(root_client), *users = group_at(TB_BEST_EFFORT);
+	u64 own = root->threads ? root->usable : 0, others = users->all > own ? users->all - own : 0, tickets;
+
+	tickets = others * root_share / (TOMBOLA_SHARE_ONE - root_share) >> (TB_SHARE_SHIFT + TB_USABLE_SHIFT);
+	if (tickets < root_base)
+		tickets = root_base;
+	if (tickets > TB_TICKETS_LIMIT)
+		tickets = TB_TICKETS_LIMIT;
+	root->tickets = tickets << TB_SHARE_SHIFT;
+	return 0;
+}
