@@ -39,7 +39,10 @@ pub fn start(options: &Options, verbose: bool, rules: Option<&Path>) -> ExitCode
         Ok(end) => report(&end),
         Err(error) => {
             warn(&error.to_string());
-            ExitCode::FAILURE
+            match error {
+                Error::NoCaches | Error::TooManyQueues { .. } | Error::OneQueue => 2.into(),
+                _ => ExitCode::FAILURE,
+            }
         }
     }
 }

@@ -9,6 +9,7 @@ mod run;
 mod simulate;
 
 use crate::arguments::EXIT_STATUS;
+use crate::plan::{Balance, RunQueue};
 use crate::{duration, ejection, report, run, status, trace, tree};
 use clap::{CommandFactory, FromArgMatches, Parser, Subcommand, ValueEnum};
 use std::cell::RefCell;
@@ -20,7 +21,7 @@ use std::process::{Command as Program, ExitCode};
 use std::time::Duration;
 use tombola_kernel::Result;
 use tombola_kernel::calls::{Client, Policy};
-use tombola_kernel::scheduler::{Options, SliceEnd};
+use tombola_kernel::scheduler::{self, Options, SliceEnd};
 use tombola_kernel::scheduler::{block_signals, is_signalled};
 
 /// CPU time by tickets: a Linux scheduler for lottery and stride scheduling.
@@ -101,7 +102,7 @@ enum Config {
 /// reads the rules again.
 #[derive(clap::Args)]
 #[command(after_help = "\
-Exit status: 0 after ctrl-C, `tombola stop`, SIGTERM or SysRq-S; 1 not started, or ejected for another reason; 2 usage error.")]
+Exit status: 0 after ctrl-C, `tombola stop`, SIGTERM or SysRq-S; 1 not started, or ejected by the kernel; 2 usage error.")]
 struct Start {
     /// stride: shares are exact within about a quantum; lottery: each decision is a random draw
     #[arg(long, value_enum, default_value_t = PolicyName::Stride)]
@@ -114,6 +115,14 @@ struct Start {
     /// What ends slices: a timer when they are due, or the kernel's next tick, which is cheaper and coarser
     #[arg(long, value_enum, default_value_t = SliceEndName::Timer)]
     slice_end: SliceEndName,
+
+    /// Which CPUs share a run queue. Each queue has its own lock
+    #[arg(long, value_enum, default_value_t)]
+    run_queue: RunQueue,
+
+    /// By which rule threads move between several run queues (default: clock)
+    #[arg(long, value_enum)]
+    balance: Option<Balance>,
 
     /// The rules file; by default /etc/tombola.toml, which need not exist
     #[arg(long, value_name = "FILE")]
@@ -139,8 +148,8 @@ enum SliceEndName {
 /// Show the scheduler, and the CPU time that users and processes are entitled to and receive
 ///
 /// The percentages are of the whole machine. A client is entitled to the CPU time that its tickets give, as far as it can use it:
-/// a thread uses at most one CPU, and the others share what it cannot use. If the kernel has ejected Tombola since boot, the
-/// last ejection is shown, of whatever kind. If Tombola does not run, the kernel's state is shown all the same.
+/// a thread uses at most one CPU, and the others share what it cannot use. If the kernel has ejected Tombola since boot, for a
+/// fault, a stall or SysRq-S, the last ejection is shown. If Tombola does not run, the kernel's state is shown all the same.
 #[derive(clap::Args)]
 #[command(after_help = "Exit status: 0 done; 1 refused or not running; 2 usage error.")]
 struct Status {
@@ -263,6 +272,16 @@ fn options(start: &Start) -> Options {
             SliceEndName::Timer => SliceEnd::Timer,
             SliceEndName::Tick => SliceEnd::Tick,
         },
+        run_queue: match start.run_queue {
+            RunQueue::Auto => tombola_kernel::RunQueue::Auto,
+            RunQueue::Machine => tombola_kernel::RunQueue::Machine,
+            RunQueue::Llc => tombola_kernel::RunQueue::Llc,
+            RunQueue::Cpu => tombola_kernel::RunQueue::Cpu,
+        },
+        balance: start.balance.map(|balance| match balance {
+            Balance::Clock => scheduler::Balance::Clock,
+            Balance::Mqs => scheduler::Balance::Mqs,
+        }),
     }
 }
 
