@@ -17,6 +17,8 @@ pub struct Boot {
     pub scheduler: &'static Scheduler,
     pub kernel: Kernel,
     pub cpus: u32,
+    /// Last-level caches, among which the CPUs are divided evenly.
+    pub caches: u32,
     pub memory_mib: u32,
     pub mode: Mode,
     /// Adds to what each command but the first prints how long it took by the host's clock (`figures::host_s`).
@@ -86,6 +88,7 @@ impl Boot {
     pub fn run(&self, programs: &Path) -> Result<Vec<Printed>> {
         let machine = Machine {
             cpus: self.cpus,
+            caches: self.caches,
             memory_mib: self.memory_mib,
             kernel: self.kernel,
             mode: self.mode,
@@ -232,6 +235,7 @@ mod tests {
             scheduler: FLASH,
             kernel: Kernel::Peers,
             cpus: 4,
+            caches: 1,
             memory_mib: 1024,
             mode: Mode::measured(),
             timed: false,

@@ -134,6 +134,7 @@ impl Contestant {
             scheduler: self.scheduler,
             kernel: self.kernel,
             cpus: 1,
+            caches: 1,
             memory_mib: MEMORY_MIB + most * PROCESS_KIB / 1024,
             mode: Mode::seeded(self.seed),
             timed: false,

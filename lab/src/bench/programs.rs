@@ -305,6 +305,7 @@ impl Host {
             scheduler: self.scheduler,
             kernel: self.kernel,
             cpus,
+            caches: 1,
             memory_mib: MEMORY_MIB,
             mode,
             timed: false,

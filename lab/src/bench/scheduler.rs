@@ -54,6 +54,9 @@ const fn peer(name: &'static str) -> Scheduler {
 
 pub const STRIDE: &Scheduler = &tombola("stride", "--policy stride");
 pub const STRIDE_TICK: &Scheduler = &tombola("stride-tick", "--policy stride --slice-end tick");
+/// With a run queue for each last-level cache, and for each CPU.
+pub const STRIDE_LLC: &Scheduler = &tombola("stride-llc", "--policy stride --run-queue llc");
+pub const STRIDE_CPU: &Scheduler = &tombola("stride-cpu", "--policy stride --run-queue cpu");
 pub const LOTTERY: &Scheduler = &tombola("lottery", "--policy lottery");
 pub const LOTTERY_TICK: &Scheduler = &tombola("lottery-tick", "--policy lottery --slice-end tick");
 /// The kernel's own with a timer of its own for the end of a slice, as 7.2 has it by default.

@@ -82,6 +82,7 @@ struct Sample {
 impl Point {
     fn boot(&self) -> Boot {
         Boot {
+            caches: 1,
             memory_mib: 1024,
             scheduler: self.scheduler,
             kernel: self.kernel,

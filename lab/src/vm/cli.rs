@@ -14,6 +14,9 @@ pub struct VmArgs {
     /// Virtual CPUs
     #[arg(long, default_value_t = 2)]
     cpus: u32,
+    /// Last-level caches, among which the CPUs are divided evenly
+    #[arg(long, default_value_t = 1)]
+    caches: u32,
     /// Memory in MiB
     #[arg(long, default_value_t = 1024)]
     memory: u32,
@@ -102,6 +105,7 @@ impl VmArgs {
         };
         Machine {
             cpus: self.cpus,
+            caches: self.caches,
             memory_mib: self.memory,
             disk_mib: self.disk,
             kernel: self.kernel,

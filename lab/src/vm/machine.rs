@@ -48,6 +48,8 @@ impl Mode {
 #[derive(Clone, Debug)]
 pub struct Machine {
     pub cpus: u32,
+    /// Last-level caches, among which the CPUs are divided evenly.
+    pub caches: u32,
     pub memory_mib: u32,
     /// Size of a disk, `/dev/nvme0n1`; 0: none. It discards all that is written, so that it can answer at once: the
     /// host's disk would answer at a different time in each run.
@@ -62,6 +64,7 @@ impl Default for Machine {
     fn default() -> Self {
         Self {
             cpus: 1,
+            caches: 1,
             memory_mib: 1024,
             disk_mib: 0,
             kernel: Kernel::Newest,

@@ -280,6 +280,19 @@ fn write_initrd(path: &Path, image: &Image) -> Result<()> {
     })
 }
 
+/// The CPUs of a socket share a last-level cache.
+fn topology(machine: &Machine) -> Result<String> {
+    let Machine { cpus, caches, .. } = machine;
+    if *caches == 0 || cpus % caches != 0 {
+        return Err(explain(
+            &format!("{cpus} CPUs cannot be divided evenly among {caches} caches"),
+            "--cpus is not a multiple of --caches",
+            "choose one that is, for instance --cpus 4 --caches 2",
+        ));
+    }
+    Ok(format!("{cpus},sockets={caches}"))
+}
+
 fn qemu_command(
     machine: &Machine,
     kernel: &KernelFiles,
@@ -299,7 +312,7 @@ fn qemu_command(
     ])
     .args([
         "-smp",
-        &machine.cpus.to_string(),
+        &topology(machine)?,
         "-m",
         &machine.memory_mib.to_string(),
     ])

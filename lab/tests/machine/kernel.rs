@@ -31,6 +31,7 @@ type Cases = BTreeMap<String, Case>;
 struct Run {
     kernel: Kernel,
     cpus: u32,
+    caches: u32,
     /// Options of `tombola start`.
     options: &'static str,
     /// Of each window of time.
@@ -48,6 +49,7 @@ impl Run {
         } = self;
         let machine = Machine {
             cpus: self.cpus,
+            caches: self.caches,
             memory_mib: 2048,
             kernel: self.kernel,
             mode: Mode::measured(),
@@ -72,7 +74,7 @@ impl Run {
             output.trim_end().ends_with("disabled") && trouble.is_empty(),
             "after stop: {output}\n{trouble}"
         );
-        little_is_verified(&output);
+        little_is_verified(&output, options);
         parse(&output)
     }
 }
@@ -188,6 +190,14 @@ const INSIDE: [&str; 5] = [
     "second-thread-inside",
 ];
 
+const QUEUES: [&str; 5] = [
+    "queues-1-4",
+    "queues-threads",
+    "queues-yielders",
+    "queues-batches",
+    "queues-napper",
+];
+
 /// alice's process naps, and she is due ten times as much as bob. `relative`: a part of hers.
 fn favoured_napper(cases: &Cases, relative: f64) {
     all_close(
@@ -275,6 +285,7 @@ fn stride_shares_on_the_newest_kernel() {
     let cases = Run {
         kernel: Kernel::Newest,
         cpus: 1,
+        caches: 1,
         options: "--policy stride",
         seconds: 10,
         sets: "users pitfalls driver_inside ratio_20 processes",
@@ -293,6 +304,7 @@ fn at_length_stride_shares_on_the_newest_kernel() {
     let cases = Run {
         kernel: Kernel::Newest,
         cpus: 1,
+        caches: 1,
         options: "--policy stride",
         seconds: 10,
         sets: "users crowds pitfalls insides ratios processes",
@@ -316,6 +328,7 @@ fn stride_shares_on_two_cpus() {
     let cases = Run {
         kernel: Kernel::Newest,
         cpus: 2,
+        caches: 1,
         options: "--policy stride",
         seconds: 10,
         sets: "users displaced sent",
@@ -337,12 +350,62 @@ fn stride_shares_on_two_cpus() {
     idle(&cases);
 }
 
+/// With several run queues: each user has a busy process for each CPU, and more.
+fn shares_with_queues(cpus: u32, options: &'static str, relative: f64) {
+    let cases = Run {
+        kernel: Kernel::Newest,
+        cpus,
+        caches: 2,
+        options,
+        seconds: 10,
+        sets: "queues",
+    }
+    .cases();
+    halves(&cases, &QUEUES, relative);
+    all_close("queues-3-1", &cases["queues-3-1"].parts(), 0.75, relative);
+    idle(&cases);
+}
+
+/// On the oldest kernel, whose verifier allows the fewest nested calls.
+#[test]
+#[ignore = "boots a virtual machine: make test"]
+fn two_users_with_a_queue_for_each_cpu() {
+    let cases = Run {
+        kernel: Kernel::Oldest,
+        cpus: 2,
+        caches: 2,
+        options: "--run-queue cpu",
+        seconds: 10,
+        sets: "queues_users",
+    }
+    .cases();
+    halves(&cases, &QUEUES[..1], 0.01);
+    idle(&cases);
+}
+
+#[test]
+#[ignore = "boots a virtual machine: make robust"]
+fn at_length_shares_with_a_queue_for_each_cache() {
+    for cpus in [2, 4, 8] {
+        shares_with_queues(cpus, "--run-queue llc", 0.01);
+    }
+}
+
+#[test]
+#[ignore = "boots a virtual machine: make robust"]
+fn at_length_shares_with_a_queue_for_each_cpu() {
+    for cpus in [2, 4, 8] {
+        shares_with_queues(cpus, "--run-queue cpu", 0.02);
+    }
+}
+
 #[test]
 #[ignore = "boots a virtual machine: make robust"]
 fn at_length_what_cannot_be_used_is_shared_by_tickets() {
     let cases = Run {
         kernel: Kernel::Newest,
         cpus: 3,
+        caches: 1,
         options: "--policy stride",
         seconds: 10,
         sets: "unusable",
@@ -362,6 +425,7 @@ fn two_users_on_the_oldest_kernel() {
     let cases = Run {
         kernel: Kernel::Oldest,
         cpus: 1,
+        caches: 1,
         options: "--policy stride",
         seconds: 10,
         sets: "two_users",
@@ -377,6 +441,7 @@ fn at_length_stride_shares_on_the_oldest_kernel() {
     let cases = Run {
         kernel: Kernel::Oldest,
         cpus: 1,
+        caches: 1,
         options: "--policy stride",
         seconds: 10,
         sets: "users insides kernel_thread",
@@ -399,6 +464,7 @@ fn lottery_shares_on_the_newest_kernel() {
     let cases = Run {
         kernel: Kernel::Newest,
         cpus: 1,
+        caches: 1,
         options: "--policy lottery",
         seconds: 5,
         sets: "users",
@@ -422,6 +488,7 @@ fn at_length_shares_hold_when_slices_end_at_the_tick() {
     let cases = Run {
         kernel: Kernel::Newest,
         cpus: 1,
+        caches: 1,
         options: "--slice-end tick --quantum 100us",
         seconds: 10,
         sets: "users",
@@ -439,6 +506,7 @@ fn nobody_waits_too_long() {
     let cases = Run {
         kernel: Kernel::Newest,
         cpus: 1,
+        caches: 1,
         options: "--policy stride",
         seconds: 10,
         sets: "sleepers others administrator",
@@ -456,6 +524,7 @@ fn at_length_a_thousand_processes_and_tickets_of_a_million_to_one() {
     let cases = Run {
         kernel: Kernel::Newest,
         cpus: 1,
+        caches: 1,
         options: "--policy stride",
         seconds: 10,
         sets: "extremes",

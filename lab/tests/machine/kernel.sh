@@ -7,7 +7,7 @@
 # kernel.sh OPTIONS WINDOWS SECONDS SET...: so many windows of so many seconds in each case of these sets, with the scheduler
 # started with OPTIONS
 
-options=$1 windows=$2 seconds=$3
+options=$1 windows=$2 seconds=$3 cpus=$(nproc)
 shift 3
 
 # A hog for each of N users
@@ -184,6 +184,28 @@ pitfalls() {
     changer=$!
     measure ticket-changes
     kill -9 $changer
+    lsetbase -u alice 1000
+}
+
+# For each CPU a busy process of alice's, which are due half of all CPUs, whatever bob does
+for_each_cpu() { # NAME N COMMAND: N for each CPU, of bob's
+    several "$cpus" as alice burn
+    several $(($2 * cpus)) as bob "$3"
+    measure "$1"
+}
+
+queues_users() {
+    for_each_cpu queues-1-4 4 burn
+}
+
+queues() {
+    queues_users
+    for_each_cpu queues-threads 1 'burn --threads 8'
+    for_each_cpu queues-yielders 3 'burn --yielding'
+    for_each_cpu queues-batches 1 'forker batches --children 4'
+    for_each_cpu queues-napper 1 napper
+    lsetbase -u alice 3000
+    for_each_cpu queues-3-1 2 burn
     lsetbase -u alice 1000
 }
 

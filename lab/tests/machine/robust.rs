@@ -10,9 +10,35 @@ use serde_json::Value;
 use std::time::Duration;
 use tombola_lab::vm::{Kernel, Machine, Mode};
 
-fn run(cpus: u32, mode: Mode, kernel: Kernel, command: &str) -> String {
+/// Which CPUs share a run queue.
+#[derive(Clone, Copy)]
+enum RunQueue {
+    Machine,
+    Llc,
+    Cpu,
+}
+
+impl RunQueue {
+    fn option(self) -> &'static str {
+        match self {
+            Self::Machine => "'--run-queue machine'",
+            Self::Llc => "'--run-queue llc'",
+            Self::Cpu => "'--run-queue cpu'",
+        }
+    }
+
+    fn caches(self) -> u32 {
+        match self {
+            Self::Machine => 1,
+            Self::Llc | Self::Cpu => 2,
+        }
+    }
+}
+
+fn run(cpus: u32, mode: Mode, kernel: Kernel, run_queue: RunQueue, command: &str) -> String {
     let machine = Machine {
         cpus,
+        caches: run_queue.caches(),
         memory_mib: 2048,
         kernel,
         mode,
@@ -21,7 +47,11 @@ fn run(cpus: u32, mode: Mode, kernel: Kernel, command: &str) -> String {
     };
     let image = image_with("robust.sh", include_str!("robust.sh"));
     let outcome = machine
-        .shell(&image, &format!("sh /robust.sh {command}"), |_| ())
+        .shell(
+            &image,
+            &format!("sh /robust.sh {command} {}", run_queue.option()),
+            |_| (),
+        )
         .expect("the machine runs");
     let trouble = outcome.kernel_trouble().join("\n");
     assert!(
@@ -38,8 +68,9 @@ fn run(cpus: u32, mode: Mode, kernel: Kernel, command: &str) -> String {
 }
 
 /// On CPUs that run in parallel; time is the host's.
-fn races(kernel: Kernel, seconds: u32) {
-    let output = run(4, Mode::Parallel, kernel, &format!("races {seconds}"));
+fn races(kernel: Kernel, cpus: u32, run_queue: RunQueue, seconds: u32) {
+    let command = format!("races {seconds}");
+    let output = run(cpus, Mode::Parallel, kernel, run_queue, &command);
     let tombola = at_the_end(&output);
     assert_eq!(tombola["counters"]["no_slot"], 0, "{tombola}");
 }
@@ -57,7 +88,13 @@ fn at_the_end(output: &str) -> Value {
 /// Currencies, reservations and processes come, change and go at random, and every process gets what a naive model says.
 fn economy(kernel: Kernel, steps: u32) {
     let command = format!("economy {steps}");
-    at_the_end(&run(1, Mode::measured(), kernel, &command));
+    at_the_end(&run(
+        1,
+        Mode::measured(),
+        kernel,
+        RunQueue::Machine,
+        &command,
+    ));
 }
 
 #[test]
@@ -83,6 +120,8 @@ fn at_length_random_economies_agree_with_the_model_on_the_oldest_kernel() {
 fn nobody_is_lost_under_stress_on_the_newest_kernel() {
     races(
         Kernel::Newest,
+        4,
+        RunQueue::Machine,
         from_environment("TOMBOLA_RACES_SECONDS", 40),
     );
 }
@@ -92,39 +131,72 @@ fn nobody_is_lost_under_stress_on_the_newest_kernel() {
 fn at_length_nobody_is_lost_under_stress_on_the_oldest_kernel() {
     races(
         Kernel::Oldest,
+        4,
+        RunQueue::Machine,
         from_environment("TOMBOLA_RACES_SECONDS", 40) * 2 / 3,
     );
 }
 
 /// A client that a call has looked up may have moved, or its slot may be another client's, when the call acts.
-fn races_of_currencies(kernel: Kernel, seconds: u32) {
+fn races_of_currencies(kernel: Kernel, run_queue: RunQueue, seconds: u32) {
     let command = format!("currencies {seconds}");
-    at_the_end(&run(4, Mode::Parallel, kernel, &command));
+    at_the_end(&run(4, Mode::Parallel, kernel, run_queue, &command));
 }
 
 #[test]
 #[ignore = "boots a virtual machine: make robust"]
 fn at_length_currencies_stay_whole_when_many_change_them_on_the_newest_kernel() {
     let seconds = from_environment("TOMBOLA_RACES_SECONDS", 40) / 3;
-    races_of_currencies(Kernel::Newest, seconds);
+    races_of_currencies(Kernel::Newest, RunQueue::Machine, seconds);
 }
 
 #[test]
 #[ignore = "boots a virtual machine: make robust"]
 fn at_length_currencies_stay_whole_when_many_change_them_on_the_oldest_kernel() {
     let seconds = from_environment("TOMBOLA_RACES_SECONDS", 40) / 3;
-    races_of_currencies(Kernel::Oldest, seconds);
+    races_of_currencies(Kernel::Oldest, RunQueue::Machine, seconds);
+}
+
+/// With several run queues: threads also go from one to another, and queues lose their CPUs.
+fn stress_with_queues(kernel: Kernel, run_queue: RunQueue) {
+    races(
+        kernel,
+        8,
+        run_queue,
+        from_environment("TOMBOLA_RACES_SECONDS", 40),
+    );
+    let seconds = from_environment("TOMBOLA_RACES_SECONDS", 40) / 3;
+    races_of_currencies(kernel, run_queue, seconds);
+    restarts(run_queue);
+}
+
+#[test]
+#[ignore = "boots virtual machines: make robust"]
+fn at_length_nobody_is_lost_with_a_queue_for_each_cache() {
+    stress_with_queues(Kernel::Newest, RunQueue::Llc);
+}
+
+#[test]
+#[ignore = "boots virtual machines: make robust"]
+fn at_length_nobody_is_lost_with_a_queue_for_each_cpu() {
+    stress_with_queues(Kernel::Newest, RunQueue::Cpu);
+}
+
+#[test]
+#[ignore = "boots virtual machines: make robust"]
+fn at_length_nobody_is_lost_with_a_queue_for_each_cpu_on_the_oldest_kernel() {
+    stress_with_queues(Kernel::Oldest, RunQueue::Cpu);
 }
 
 /// In counted time: at each start and stop the kernel patches itself, which CPUs emulated in parallel do not survive often.
+fn restarts(run_queue: RunQueue) {
+    let cycles = from_environment("TOMBOLA_RESTARTS", 2);
+    let command = format!("restarts {cycles}");
+    run(2, Mode::measured(), Kernel::Newest, run_queue, &command);
+}
+
 #[test]
 #[ignore = "boots a virtual machine: make test"]
 fn nobody_is_lost_when_the_scheduler_is_killed_and_restarted() {
-    let cycles = from_environment("TOMBOLA_RESTARTS", 2);
-    run(
-        2,
-        Mode::measured(),
-        Kernel::Newest,
-        &format!("restarts {cycles}"),
-    );
+    restarts(RunQueue::Machine);
 }

@@ -1,11 +1,12 @@
-# Runs in the guest; robust.rs judges. robust.sh races SECONDS | currencies SECONDS | economy STEPS | restarts CYCLES
+# Runs in the guest; robust.rs judges. robust.sh races SECONDS | currencies SECONDS | economy STEPS | restarts CYCLES, and then
+# the options of `tombola start`
 
 # The kernel's dump of each thread and CPU when it ejects a scheduler
 echo 1 >/sys/kernel/tracing/events/sched_ext/sched_ext_dump/enable
 echo 8000 >/sys/kernel/tracing/buffer_size_kb
 
-races() { # SECONDS
-    schedule
+races() { # SECONDS OPTIONS
+    schedule "$2"
     # A thread that yields is drawn again at once, now and then by another CPU, while its own still switches away from it.
     for _ in $(seq 7); do
         as alice 'burn --yielding'
@@ -18,8 +19,8 @@ races() { # SECONDS
 }
 
 # Alice's processes change the same currencies at once, while bob forks. His children do not come into her currencies.
-currencies() { # SECONDS
-    schedule
+currencies() { # SECONDS OPTIONS
+    schedule "$2"
     as alice "attacker races"
     as bob 'sh -c "while :; do sleep 1000 & usleep 20000; done"'
     forker=$!
@@ -41,15 +42,15 @@ currencies() { # SECONDS
     tombola stop >/dev/null && wait
 }
 
-economy() { # STEPS
-    schedule
+economy() { # STEPS OPTIONS
+    schedule "$2"
     economy-fuzz --steps "$1" || return
     echo "STATUS $(settled_status)"
     tombola stop >/dev/null && wait
 }
 
-restarts() { # CYCLES
-    robust-probe restarts --cycles "$1"
+restarts() { # CYCLES OPTIONS
+    robust-probe restarts --cycles "$1" -- $2
 }
 
 "$@"

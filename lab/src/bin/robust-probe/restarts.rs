@@ -18,6 +18,9 @@ pub struct Args {
     /// Busy processes; every tenth of them forks without end
     #[arg(long, default_value_t = 100)]
     processes: u32,
+    /// Options of `tombola start`
+    #[arg(last = true)]
+    options: Vec<String>,
 }
 
 const PATIENCE: Duration = Duration::from_secs(300);
@@ -38,7 +41,7 @@ pub fn run(args: &Args) -> io::Result<()> {
     let all_progress = || steps.await_progress(&steps.read(), || all_exist(&pids));
     all_progress()?;
     for cycle in 0..args.cycles {
-        let mut scheduler = start()?;
+        let mut scheduler = start(&args.options)?;
         all_progress()?;
         // After SIGKILL the next one starts at once: it waits until the kernel has detached the one that was killed.
         if end(&mut scheduler, cycle)? == Ended::InOrder {
@@ -89,9 +92,9 @@ fn all_exist(pids: &[i32]) -> io::Result<()> {
 
 /// Loading is seconds of work for the verifier, which would take minutes beside a hundred busy processes under the kernel's own
 /// scheduler. So the loader is real-time; it makes itself so anyway when it has loaded.
-fn start() -> io::Result<Child> {
+fn start(options: &[String]) -> io::Result<Child> {
     let mut command = Command::new("tombola");
-    command.arg("start").stdout(Stdio::piped());
+    command.arg("start").args(options).stdout(Stdio::piped());
     // SAFETY: one system call.
     let mut scheduler = unsafe { command.pre_exec(|| become_real_time(1)) }.spawn()?;
     let mut line = String::new();
