@@ -13,13 +13,17 @@ pub fn online_cpus() -> u32 {
 /// Run queues of which the scheduler has the state (NR_QUEUES in bpf/state.h).
 pub const QUEUES_MAX: usize = 64;
 
+/// Up to so many CPUs `RunQueue::Auto` is one queue, whose shares are exact. With more, its lock would be waited for.
+const ONE_QUEUE_CPUS_MAX: usize = 16;
+
 /// The level of the cache by which CPUs are grouped. CPUs with a smaller one only are not near one another by it.
 const LAST_LEVEL: &str = "3";
 
 /// Which CPUs share a run queue.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum RunQueue {
-    /// One queue, or if the machine has several last-level caches, one for each of them, if they are not too many.
+    /// One queue; or one for each last-level cache, if there are more CPUs than share one well (`ONE_QUEUE_CPUS_MAX`), and the
+    /// machine has several such caches, but not too many.
     #[default]
     Auto,
     /// All CPUs.
@@ -36,7 +40,9 @@ pub(crate) fn run_queues(wanted: RunQueue, cpus: usize) -> Result<Vec<Vec<usize>
     let queues = match wanted {
         RunQueue::Machine => all(),
         RunQueue::Cpu => (0..cpus).map(|cpu| vec![cpu]).collect(),
-        RunQueue::Auto => by_cache(cpus, cache_of)
+        RunQueue::Auto => (cpus > ONE_QUEUE_CPUS_MAX)
+            .then(|| by_cache(cpus, cache_of))
+            .flatten()
             .filter(|queues| queues.len() <= QUEUES_MAX)
             .unwrap_or_else(all),
         RunQueue::Llc => by_cache(cpus, cache_of).ok_or(Error::NoCaches)?,
@@ -96,6 +102,12 @@ mod tests {
     fn there_are_no_more_queues_than_the_scheduler_has() {
         assert!(run_queues(RunQueue::Cpu, QUEUES_MAX).is_ok());
         assert!(run_queues(RunQueue::Cpu, QUEUES_MAX + 1).is_err());
+        assert_eq!(
+            run_queues(RunQueue::Auto, ONE_QUEUE_CPUS_MAX)
+                .map(|queues| queues.len())
+                .ok(),
+            Some(1)
+        );
         assert_eq!(
             run_queues(RunQueue::Machine, 3).ok(),
             Some(vec![vec![0, 1, 2]])
