@@ -19,7 +19,7 @@ shown() { # PID DUMP: a client with 123 tickets in alice's currency build
 	check "the dump shows its user" grep -q 'user 1000: 700 of [0-9]* tickets' answer
 	check "the dump shows the way up to base" grep -q ' base$' answer
 	cp "$2" answer
-	check "the dump shows the queue" grep -q "Tombola's queue: clients [1-9][0-9]* of 32768, waiting [0-9]*, behind" answer
+	check "the dump shows the queue" grep -q "Tombola's queue 0: clients [1-9][0-9]* of 32768, waiting [0-9]*, behind" answer
 }
 
 start_burner() { # PREFIX...
@@ -76,8 +76,13 @@ mount -t debugfs debugfs /sys/kernel/debug
 if test -d /sys/kernel/debug/sched/ext_server; then # since 7.2 it gives threads of sched_ext a part all the same
 	echo 0 >/sys/kernel/debug/sched/ext_server/cpu1/runtime
 fi
+# While one of RCU's own threads waits for that CPU, the kernel cannot eject anybody.
+for comm in $(grep -l '^rcu_' /proc/[0-9]*/comm); do
+	thread=${comm#/proc/}
+	check "RCU's threads go to the other CPU" sh -c "taskset -p 1 ${thread%/comm} >/dev/null"
+done
 start_burner taskset 2
-# Its loop makes no system calls. While it starts it may be where RCU waits for it, and then the kernel cannot eject anybody.
+# Its loop makes no system calls. While it starts it may be where RCU waits for it, which is as bad.
 until test "$(awk '{ print $14 }' /proc/$burner/stat)" -ge 200; do sleep 0.1; done # in hundredths of a second
 chrt -f 50 taskset 2 burn >/dev/null &
 hog=$!

@@ -129,7 +129,7 @@ __noinline int retire(u64 number)
 	u32 client = (u32)number, user = state_of(client)->user;
 	u32 *structure_version = structure_of(client);
 
-	if (!step_free(number))
+	if (!free_group(number))
 		return 0;
 	__sync_fetch_and_sub(&state_of(user)->made, 1);
 	__sync_fetch_and_add(structure_version, 1);

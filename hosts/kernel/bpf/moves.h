@@ -603,10 +603,13 @@ __noinline int free_empty_reservation(u32 group)
 	return 0;
 }
 
-/* Free a group that is idle and empty, and its reservation with it. */
-static __always_inline void free_group(u64 number)
+/* Free a group that is idle and empty, and its reservation with it. Returns the group that it was in; TB_NONE: it has clients. */
+static __always_inline u32 free_group(u64 number)
 {
-	free_empty_reservation(step_free(number));
+	u32 around = step_free(number);
+
+	free_empty_reservation(around);
+	return around;
 }
 
 /* A group's part on a queue follows the part `like`. (Inline: see follow.) */
