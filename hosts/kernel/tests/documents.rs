@@ -37,7 +37,8 @@ fn the_limits_are_those_of_the_sources() {
     }
     for (row, is) in [
         ("CPUs that", number(after(STATE, "#define NR_CPUS "))),
-        ("CPUs up to", u64::from(u64::BITS)),
+        ("CPUs of a run queue", u64::from(u64::BITS)),
+        ("run queues", number(after(STATE, "#define NR_QUEUES "))),
         ("clients", clients),
         ("users of", clients / 2),
         ("currencies of", clients / 2),
