@@ -322,9 +322,7 @@ __noinline u32 pull_to(s32 cpu)
 		if (from != own && waits_on(from) && pull_from(from, cpu))
 			return 1;
 	}
-	for (u32 queue = 0; queue < NR_QUEUES && can_loop; queue++) {
-		if (queue >= n)
-			break;
+	for_each_queue(queue) {
 		if (queue != own && waits_on(queue) && (most == own || load_of(queue) > load_of(most)))
 			most = queue;
 	}
@@ -363,9 +361,7 @@ __noinline u32 place_to_wait(s32 cpu)
 
 	if (!is_inactive(cpu) || is_served(place))
 		return place;
-	for (u32 queue = 0; queue < NR_QUEUES && can_loop; queue++) {
-		if (queue >= tombola_config.nr_queues)
-			break;
+	for_each_queue(queue) {
 		if (is_served(queue))
 			return queue;
 	}
@@ -519,9 +515,7 @@ static int price_timer_fired(void *map, u32 *key, struct price_timer *value)
 	renew_price(TB_BEST_EFFORT);
 	renew_price(TB_FROZEN);
 	renew_prices(FIRST_GROUP);
-	for (u32 queue = 0; queue < NR_QUEUES && can_loop; queue++) {
-		if (queue >= tombola_config.nr_queues)
-			break;
+	for_each_queue(queue) {
 		if (tb_before(clock_of(fastest), clock_of(queue)))
 			fastest = queue;
 		empty_queue(queue);

@@ -11,13 +11,8 @@ static __noinline u64 nr_waiting(void)
 {
 	u64 waiting = 0;
 
-	for (u32 queue = 0; queue < NR_QUEUES && can_loop; queue++) {
-		struct run_queue *rq = queue_at(queue);
-
-		if (queue >= tombola_config.nr_queues || !rq)
-			break;
-		waiting += rq->economy.waiting;
-	}
+	for_each_queue(queue)
+		waiting += waits_on(queue);
 	return waiting;
 }
 
@@ -25,12 +20,11 @@ static __noinline u64 nr_clamped(void)
 {
 	u64 clamped = 0;
 
-	for (u32 queue = 0; queue < NR_QUEUES && can_loop; queue++) {
+	for_each_queue(queue) {
 		struct run_queue *rq = queue_at(queue);
 
-		if (queue >= tombola_config.nr_queues || !rq)
-			break;
-		clamped += rq->economy.clamped;
+		if (rq)
+			clamped += rq->economy.clamped;
 	}
 	return clamped;
 }

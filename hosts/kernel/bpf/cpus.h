@@ -156,9 +156,7 @@ static __noinline u64 queues_of(struct task_struct *p)
 
 	if (is_bound(p))
 		return 1ull << (place_of_cpu(scx_bpf_task_cpu(p)) & 63);
-	for (u32 queue = 0; queue < NR_QUEUES && can_loop; queue++) {
-		if (queue >= tombola_config.nr_queues)
-			break;
+	for_each_queue(queue) {
 		if (mask_on(queue, cpus_of(p), ACTIVE_CPUS))
 			queues |= 1ull << queue;
 	}

@@ -52,9 +52,7 @@ static __always_inline void dump_queue(u32 queue)
 
 void BPF_STRUCT_OPS(tombola_dump, struct scx_dump_ctx *dump)
 {
-	for (u32 queue = 0; queue < NR_QUEUES && can_loop; queue++) {
-		if (queue >= tombola_config.nr_queues)
-			break;
+	for_each_queue(queue) {
 		dump_queue(queue);
 	}
 }

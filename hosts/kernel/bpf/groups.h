@@ -138,9 +138,7 @@ static __always_inline void follow_leaf(u32 leaf)
 /* The tickets of a group have changed, and so have those of all parts of a group. */
 __noinline int follow_all(u32 group)
 {
-	for (u32 queue = 0; queue < NR_QUEUES && can_loop; queue++) {
-		if (queue >= tombola_config.nr_queues)
-			break;
+	for_each_queue(queue) {
 		follow(part_on(group, queue), queue, 1);
 	}
 	return 0;

@@ -505,9 +505,7 @@ s32 BPF_STRUCT_OPS_SLEEPABLE(tombola_init)
 
 	if (several())
 		slots_init(TB_BASE);
-	for (u32 queue = 0; queue < NR_QUEUES && can_loop; queue++) {
-		if (queue >= tombola_config.nr_queues)
-			break;
+	for_each_queue(queue) {
 		step_queue_init(queue);
 	}
 	root_client = (u32)user_of(0);

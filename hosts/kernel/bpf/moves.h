@@ -73,9 +73,7 @@ static __noinline u32 new_slots(struct tb_queue *q, u32 kind, u32 tickets)
 		groups_fresh = made + tombola_config.group_slots;
 	}
 	groups_used++;
-	for (u32 queue = 0; queue < NR_QUEUES && can_loop; queue++) {
-		if (queue >= tombola_config.nr_queues)
-			break;
+	for_each_queue(queue) {
 		__builtin_memset(part_at(made + queue), 0, sizeof(struct part));
 		tb_init(q, made + queue, kind, TB_NONE, tickets);
 	}
@@ -162,9 +160,7 @@ __noinline u32 frozen_are_active(void)
 {
 	u32 active = 0;
 
-	for (u32 queue = 0; queue < NR_QUEUES && can_loop; queue++) {
-		if (queue >= tombola_config.nr_queues)
-			break;
+	for_each_queue(queue) {
 		active += tb_global_pool.client[slot(part_on(TB_FROZEN, queue))].active;
 	}
 	return active;
@@ -287,9 +283,7 @@ static __always_inline void free_slots(struct tb_queue *q, u32 group)
 		return;
 	}
 	__sync_fetch_and_sub(&state_of(state->user)->groups, 1);
-	for (u32 queue = 0; queue < NR_QUEUES && can_loop; queue++) {
-		if (queue >= tombola_config.nr_queues)
-			break;
+	for_each_queue(queue) {
 		tb_at(q, group + queue)->kind = TB_KIND_FREE;
 	}
 	tb_at(q, group)->up = groups_free;
@@ -582,9 +576,7 @@ __noinline u32 step_free(u64 number)
 	bpf_spin_unlock(&rq->lock);
 	if (!several() || !parent)
 		return parent;
-	for (u32 queue = 0; queue < NR_QUEUES && can_loop; queue++) {
-		if (queue >= tombola_config.nr_queues)
-			break;
+	for_each_queue(queue) {
 		step_detach(group, queue);
 	}
 	bpf_spin_lock(&rq->lock);
@@ -631,9 +623,7 @@ static __always_inline int move_part(u32 group, u32 like, u32 queue)
 /* All parts of a group but `like` follow that one. */
 static __always_inline void move_like(u32 group, u32 like)
 {
-	for (u32 queue = 0; queue < NR_QUEUES && can_loop; queue++) {
-		if (queue >= tombola_config.nr_queues)
-			break;
+	for_each_queue(queue) {
 		move_part(group, like, queue);
 	}
 }

@@ -93,6 +93,10 @@ const volatile struct {
 	.online_cpus = 1,
 };
 
+/* NR_QUEUES tells the verifier how large a number may be that is the index of an array. */
+#define for_each_queue(queue) \
+	for (u32 queue = 0; queue < NR_QUEUES && can_loop && queue < tombola_config.nr_queues; queue++)
+
 /*
  * Several run queues: the CPUs of each. Bit n of word w is CPU 64 w + n. In a client's mask that CPU is bit (n + turns[w]) mod
  * 64, so that up to 64 CPUs of a queue have a bit each.

@@ -44,9 +44,7 @@ __noinline u64 look_at_parts(u32 i, u32 what)
 
 	if (is_leaf(i))
 		return look_at(&tb_global_pool.client[slot(i)], what);
-	for (u32 queue = 0; queue < NR_QUEUES && can_loop; queue++) {
-		if (queue >= tombola_config.nr_queues)
-			break;
+	for_each_queue(queue) {
 		one = look_at(&tb_global_pool.client[slot(part_on(i, queue))], what);
 		sum = what == PARTS_STATE ? sum | one : sum + one;
 	}
