@@ -13,8 +13,8 @@ use std::process::{Command, exit};
 use std::sync::atomic::{AtomicU64, Ordering};
 use tombola_lab::bench::By;
 use tombola_lab::bench::guest::{
-    UID_BASE, await_stop, become_user, context_switches, end, now_ns, resume, run_command,
-    set_base_tickets, shared_counters, sleep_until, spawn, stop, stop_here, wait_for,
+    UID_BASE, await_stop, become_user, context_switches, end, end_all, now_ns, resume, run_command,
+    set_base_tickets, shared_counters, sleep_until, spawn, stop_here, wait_for,
 };
 use tombola_lab::cpu::become_real_time;
 use tombola_lab::plan::TICKETS_DEFAULT;
@@ -255,9 +255,7 @@ struct Started {
 impl Started {
     /// Retires the currencies, too: the next probe makes its own.
     fn end(&self) {
-        // To exit takes CPU time, of which each process has little while the others are busy.
-        stop(&self.pids);
-        self.pids.iter().for_each(|&pid| end(pid));
+        end_all(&self.pids);
         for currency in 0..self.currencies {
             let mut retire = Command::new("tombola");
             let retired = retire.args(["currency", "retire", &name(currency)]);

@@ -14,9 +14,8 @@ use std::os::unix::fs::FileExt;
 use std::process::exit;
 use tombola_lab::bench::economy::{Economy, Process, User};
 use tombola_lab::bench::guest::{
-    UID_BASE, await_stop, become_user, context_switches, end, now_ns, online_cpus, pin_to,
-    restrict_to, resume, set_base_tickets, set_tickets, sleep_until, spawn, stop, stop_here,
-    used_ns,
+    UID_BASE, await_stop, become_user, context_switches, end_all, now_ns, online_cpus, pin_to,
+    restrict_to, resume, set_base_tickets, set_tickets, sleep_until, spawn, stop_here, used_ns,
 };
 use tombola_lab::bench::{By, weight_of_nice};
 use tombola_lab::cpu::become_real_time;
@@ -86,9 +85,7 @@ fn run(args: &Args) -> io::Result<()> {
     }
     resume(&processes);
     let samples = sample(&processes, &schedule)?;
-    // To exit takes CPU time, of which some processes have next to nothing while the others are busy.
-    stop(&processes);
-    processes.iter().for_each(|&pid| end(pid));
+    end_all(&processes);
     print(&samples)
 }
 
