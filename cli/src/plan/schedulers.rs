@@ -80,7 +80,8 @@ impl Scheduler {
 /// Which CPUs share a run queue.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
 pub enum RunQueue {
-    /// Those of a last-level cache, if the machine has several; else all. A historic scheduler's own
+    /// Those of a last-level cache, if the machine has several and is not too small for that (on a real one up to 16 CPUs); else
+    /// all. A historic scheduler's own
     #[default]
     Auto,
     /// All of the machine

@@ -13,7 +13,7 @@ pub fn online_cpus() -> u32 {
 /// Run queues of which the scheduler has the state (NR_QUEUES in bpf/state.h).
 pub const QUEUES_MAX: usize = 64;
 
-/// Up to so many CPUs `RunQueue::Auto` is one queue, whose shares are exact. With more, its lock would be waited for.
+/// Up to so many CPUs `RunQueue::Auto` is one queue, whose shares are most exact. With more, its lock would be waited for.
 const ONE_QUEUE_CPUS_MAX: usize = 16;
 
 /// The level of the cache by which CPUs are grouped. CPUs with a smaller one only are not near one another by it.
@@ -40,9 +40,8 @@ pub(crate) fn run_queues(wanted: RunQueue, cpus: usize) -> Result<Vec<Vec<usize>
     let queues = match wanted {
         RunQueue::Machine => all(),
         RunQueue::Cpu => (0..cpus).map(|cpu| vec![cpu]).collect(),
-        RunQueue::Auto => (cpus > ONE_QUEUE_CPUS_MAX)
-            .then(|| by_cache(cpus, cache_of))
-            .flatten()
+        RunQueue::Auto if cpus <= ONE_QUEUE_CPUS_MAX => all(),
+        RunQueue::Auto => by_cache(cpus, cache_of)
             .filter(|queues| queues.len() <= QUEUES_MAX)
             .unwrap_or_else(all),
         RunQueue::Llc => by_cache(cpus, cache_of).ok_or(Error::NoCaches)?,

@@ -102,7 +102,7 @@ enum Config {
 /// reads the rules again.
 #[derive(clap::Args)]
 #[command(after_help = "\
-Exit status: 0 after ctrl-C, `tombola stop`, SIGTERM or SysRq-S; 1 not started, or ejected by the kernel; 2 usage error.")]
+Exit status: 0 after ctrl-C, `tombola stop`, SIGTERM or SysRq-S; 1 not started, or ejected for another reason; 2 usage error.")]
 struct Start {
     /// stride: shares are exact within about a quantum; lottery: each decision is a random draw
     #[arg(long, value_enum, default_value_t = PolicyName::Stride)]
@@ -148,8 +148,8 @@ enum SliceEndName {
 /// Show the scheduler, and the CPU time that users and processes are entitled to and receive
 ///
 /// The percentages are of the whole machine. A client is entitled to the CPU time that its tickets give, as far as it can use it:
-/// a thread uses at most one CPU, and the others share what it cannot use. If the kernel has ejected Tombola since boot, for a
-/// fault, a stall or SysRq-S, the last ejection is shown. If Tombola does not run, the kernel's state is shown all the same.
+/// a thread uses at most one CPU, and the others share what it cannot use. If the kernel has ejected Tombola since boot, the
+/// last ejection is shown, of whatever kind. If Tombola does not run, the kernel's state is shown all the same.
 #[derive(clap::Args)]
 #[command(after_help = "Exit status: 0 done; 1 refused or not running; 2 usage error.")]
 struct Status {
