@@ -42,7 +42,8 @@
  * measures is forgiven, and bound CPUs have rules of their own (tb_held_pass).
  *
  * A leaf that is behind, or whose currency is, needs its CPU all the time. It keeps the CPU although its currencies are a little
- * ahead; they give back another of their CPUs (tb_keeps). From a client that is behind, too, it does not keep the CPU so.
+ * ahead; they give back another of their CPUs (tb_keeps). From a client that is behind, too, it does not keep the CPU so. And if
+ * it may run on any CPU, it gives way to a leaf that is bound to its CPU and would starve (tb_starves), and soon has another one.
  *
  * Passing over. A currency may be next on a CPU although all of its clients that wait for that CPU are ahead of their due inside
  * it. Its other clients run already, or wait for the CPUs that they are bound to, and would miss what these use. So the pick
@@ -135,12 +136,6 @@ TB_INLINE u64 tb_key(const struct tb_rules *r, const struct tb_client *c, u64 pa
 TB_INLINE u64 tb_eligible_until(const struct tb_rules *r, u64 vnow)
 {
 	return r->lottery ? vnow + (1ull << 62) : vnow;
-}
-
-/* How far ahead a currency may be before its thread that is behind loses the CPU. */
-TB_INLINE u64 tb_slack_ns(const struct tb_rules *r)
-{
-	return r->behind_ns / 4;
 }
 
 /* A client that is further ahead of its due than this does not run instead of a currency that was passed over. */
@@ -685,7 +680,7 @@ TB_FN u32 tb_child_of(struct tb_queue *q, u32 parent, u32 i)
 /* How far ahead a currency may be for its leaf to keep a CPU because that leaf is behind. */
 TB_INLINE u64 tb_slack_limit(const struct tb_rules *r, const struct tb_client *p, const struct tb_client *c)
 {
-	return p->vnow + tb_advance(tb_slack_ns(r), TB_DRAW_ONE, c->tickets);
+	return p->vnow + tb_advance(r->behind_ns, TB_DRAW_ONE, c->tickets);
 }
 
 /*
@@ -867,6 +862,14 @@ TB_FN u32 tb_holds_up(struct tb_queue *q, u32 leaf, u32 top)
 	return (u32)holds_up;
 }
 
+/* Is a waiting leaf that is bound to some CPUs owed more than what makes a client behind? */
+TB_INLINE u32 tb_starves(struct tb_queue *q, const struct tb_rules *r, u32 leaf)
+{
+	struct tb_client *c = tb_at(q, leaf);
+
+	return ~c->mask && tb_before(c->pass, tb_at(q, c->parent)->vnow - tb_advance(r->behind_ns, TB_DRAW_ONE, c->tickets));
+}
+
 /*
  * Does `held`, settled and not waiting, go on, rather than give way to `best`, the pick among the waiting leaves? The two are
  * compared where their currencies meet; above that the pick has compared already. On a tie `held` keeps the CPU.
@@ -878,8 +881,11 @@ TB_FN u32 tb_keeps(struct tb_queue *q, const struct tb_rules *r, u32 held, u32 b
 
 	if (!h->parent)
 		return h->kind != TB_KIND_FROZEN;
-	if (tb_is_behind(q, held, (u32)both, b))
+	if (tb_is_behind(q, held, (u32)both, b)) {
+		if (!~tb_at(q, held)->mask && tb_starves(q, r, best) && !tb_before(p->vnow, b->pass))
+			return 0;
 		return !tb_before(tb_slack_limit(r, p, h), tb_settled(h));
+	}
 	if (tb_holds_up(q, held, (u32)both))
 		return 0;
 	return !tb_better(tb_eligible_until(r, p->vnow), b->pass, b->key, h->pass, h->key);

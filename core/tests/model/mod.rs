@@ -61,11 +61,12 @@ pub struct Tally {
     pub after_all: u64,
     pub out_of_turn: u64,
     pub kept_behind: u64,
+    pub gave_way: u64,
     pub uncredited: u64,
 }
 
 impl Tally {
-    fn each(&mut self) -> [&mut u64; 12] {
+    fn each(&mut self) -> [&mut u64; 13] {
         [
             &mut self.clamped,
             &mut self.gave_up,
@@ -78,6 +79,7 @@ impl Tally {
             &mut self.after_all,
             &mut self.out_of_turn,
             &mut self.kept_behind,
+            &mut self.gave_way,
             &mut self.uncredited,
         ]
     }
@@ -347,10 +349,6 @@ impl Model {
     /// The distance of its pass to its currency's `served`.
     fn distance(&self, i: u32) -> i128 {
         self.at(self.at(i).parent).served - self.settled(i)
-    }
-
-    fn slack(&self, i: u32) -> i128 {
-        scaled(self.rules.behind_ns / 4, self.at(i).tickets)
     }
 
     /// What C keeps in `level`.
@@ -687,7 +685,7 @@ impl Model {
     }
 
     fn slack_limit(&self, i: u32) -> i128 {
-        self.vnow_of(i) + self.slack(i)
+        self.vnow_of(i) + scaled(self.rules.behind_ns, self.at(i).tickets)
     }
 
     fn is_any_leaf_bound(&self) -> bool {
@@ -709,6 +707,12 @@ impl Model {
         let line = self.line(leaf);
         let up_to = line.iter().position(|&k| k == top).unwrap();
         !self.at(waiting).behind && line[..=up_to].iter().any(|&k| self.at(k).behind)
+    }
+
+    /// Is a waiting leaf that is bound to some CPUs owed more than what makes a client behind?
+    fn starves(&self, leaf: u32) -> bool {
+        let n = self.at(leaf);
+        n.mask != u64::MAX && n.pass < self.vnow_of(leaf) - scaled(self.rules.behind_ns, n.tickets)
     }
 
     pub fn overdue(&self, now: u64, patience_ns: u64, mask: u64) -> Option<u32> {
@@ -748,6 +752,11 @@ impl Model {
             return h != FROZEN;
         }
         if self.is_behind(held, h, b) {
+            let is_due = self.at(b).pass <= self.vnow_of(b);
+            if is_due && self.at(held).mask == u64::MAX && self.starves(best) {
+                self.tally.gave_way += 1;
+                return false;
+            }
             self.tally.kept_behind += 1;
             return self.settled(h) <= self.slack_limit(h);
         }

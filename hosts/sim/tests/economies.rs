@@ -202,11 +202,11 @@ const ECONOMIES: u64 = 200;
 fn failures_max(mode: Mode) -> [usize; 3] {
     match mode {
         Mode::Static => [0, 0, 6],
-        Mode::Masks => [0, 5, 75],
+        Mode::Masks => [0, 5, 71],
         Mode::Sleepers => [3, 0, 61],
-        Mode::Changes => [0, 0, 27],
-        Mode::Lottery => [0, 1, 17],
-        Mode::Users => [0, 1, 27],
+        Mode::Changes => [0, 0, 23],
+        Mode::Lottery => [0, 1, 16],
+        Mode::Users => [0, 1, 22],
     }
 }
 
