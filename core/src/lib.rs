@@ -421,6 +421,22 @@ impl Economy {
         ffi::catch_clock(self.c().0, part, vnow);
     }
 
+    /// Holds a part that was just charged near the pass of its group, a client of a group with this price; clocks may be `bound_ns`
+    /// apart. `true`: it cannot use its tickets, and the group's pass is far behind.
+    pub fn hold(&mut self, part: u32, group_pass: u64, price: u64, bound_ns: u64) -> bool {
+        self.check_currency(part);
+        let within = self.held_within(part, price, bound_ns);
+        let (queue, rules) = self.c();
+        ffi::hold(queue, rules, part, group_pass, within) != 0
+    }
+
+    /// How far it may be from that.
+    #[must_use]
+    pub fn held_within(&self, part: u32, price: u64, bound_ns: u64) -> u64 {
+        let tickets = u64::from(self.client(part).tickets);
+        ffi::held_within(&self.rules, price, tickets, bound_ns)
+    }
+
     /// The leaves that wait on the current queue, from the one that has waited longest on.
     pub fn waiting(&self) -> impl Iterator<Item = u32> {
         let oldest = some(self.queues[self.current].oldest);

@@ -149,6 +149,31 @@ u64 EXPORT(price)(u64 active, u64 threads, u64 tickets, u64 above, u64 former)
 	return tb_price(active, threads, tickets, above, former);
 }
 
+u64 EXPORT(held_within)(const struct tb_rules *r, u64 price, u64 tickets, u64 bound_ns)
+{
+	return tb_held_within(r, price, tickets, bound_ns);
+}
+
+u32 EXPORT(hold)(struct tb_queue *q, const struct tb_rules *r, u32 i, u64 group_pass, u64 within)
+{
+	return tb_hold(q, r, i, group_pass, within);
+}
+
+u64 EXPORT(faded)(u64 sum, u64 more)
+{
+	return tb_faded(sum, more);
+}
+
+u64 EXPORT(claimed_ns)(u64 advance, u64 load, u64 period_ns)
+{
+	return tb_claimed_ns(advance, load, period_ns);
+}
+
+u64 EXPORT(measured_load)(u64 usable, u64 time_ns, u64 claimed_ns)
+{
+	return tb_measured_load(usable, tb_measured(time_ns, claimed_ns));
+}
+
 u32 EXPORT(is_fast)(u64 own, u64 other, u64 mean_load, u64 bound_ns)
 {
 	return tb_is_fast(own, other, mean_load, bound_ns);

@@ -9,7 +9,7 @@
  * have, and tells the part around it what has changed since the last time. So nothing is counted twice or lost, whatever moves
  * between two steps; until the last one, shares are a little off.
  *
- * The sums of a group over all queues are changed by atomic operations, and read without a lock. Parts on other queues follow a
+ * A group's pass and its sums over all queues are changed by atomic operations, and read without a lock. Parts on other queues follow a
  * changed sum when a slice of a thread begins in them (recount).
  */
 #pragma once
@@ -33,6 +33,9 @@ struct group {
 	u64 all;     /* the sum of `here` over its parts */
 	u64 threads; /* and of `threads` */
 	u64 clock;   /* the latest vnow of a part; it goes on with each change */
+	u64 pass;    /* its pass, whichever queue its threads run on (queues.h) */
+	u32 adopts;  /* its pass is to be that of the next part that is charged: it was idle, has been moved, or has other tickets */
+	u32 lags;    /* it cannot use its tickets on some queue, and its pass is far behind there */
 };
 
 struct group groups[IF_SEVERAL(TB_CLIENTS)];
@@ -56,6 +59,45 @@ static __always_inline void group_init(u32 i, u64 tickets)
 	group->tickets = tickets << ticket_shift();
 	group->usable = tb_usable(group->tickets, 1, TB_PRICE_MAX);
 	group->price = TB_PRICE_MAX;
+	group->adopts = 1;
+}
+
+/* Its passes, on other queues or in another currency, say nothing about the ones to come. */
+static __always_inline void adopt_pass(u32 i)
+{
+	if (several())
+		group_at(i)->adopts = 1;
+}
+
+/*
+ * Under the lock: a part and those around it were charged so much (as used and in advance; negative: less than before in advance).
+ * So are their groups, whose passes hold the parts. Not in lottery scheduling: passes are to differ by luck.
+ */
+static __always_inline void charge_groups(struct tb_queue *q, u32 i, u64 ns)
+{
+	if (!several() || RULES->lottery)
+		return;
+	tb_loop(TB_DEPTH) {
+		struct group *group = group_at(i);
+		u32 parent = tb_at(q, i)->parent;
+		u64 by, within;
+
+		if (!i || !parent)
+			break;
+		by = tb_advance(tb_is_negative(ns) ? 0 - ns : ns, TB_DRAW_ONE, group->tickets);
+		if (tb_is_negative(ns))
+			by = 0 - by;
+		if (group->adopts) {
+			group->adopts = 0;
+			group->pass = tb_at(q, i)->pass;
+		} else {
+			__sync_fetch_and_add(&group->pass, by);
+		}
+		within = tb_held_within(RULES, group_at(parent)->price, tb_at(q, i)->tickets, tombola_config.bound_ns);
+		if (tb_hold(q, RULES, i, group->pass, within))
+			group->lags = 1;
+		i = parent;
+	}
 }
 
 /* Under the lock: usable tickets and runnable threads of a part's clients have changed by so much. */
@@ -95,8 +137,8 @@ static __always_inline bool tell(struct tb_queue *q, u32 i)
 }
 
 /*
- * A part tells the one around it what has changed in it, and if it is time or it was idle, its tickets are made what they are to
- * be (queues.h). Returns the part around it if that is to follow, too.
+ * A part tells the one around it what has changed in it, and if it is time, or none of its threads runs, its tickets are made what
+ * they are to be (queues.h). Returns the part around it if that is to follow, too.
  */
 __noinline u32 step_follow(u32 i, u32 place, u32 is_time)
 {
@@ -109,7 +151,7 @@ __noinline u32 step_follow(u32 i, u32 place, u32 is_time)
 	parent = tb_at(&rq->economy, i)->parent;
 	if (parent) {
 		tickets = (u32)portion_of(part_at(i), group_at(i), group_at(i)->tickets);
-		if (tickets && tickets != tb_at(&rq->economy, i)->tickets && (is_time || !part_at(i)->told))
+		if (tickets && tickets != tb_at(&rq->economy, i)->tickets && (is_time || !part_at(i)->told || !tb_at(&rq->economy, i)->precharged_ns))
 			tb_set_tickets(&rq->economy, RULES, i, tickets);
 		if (!tell(&rq->economy, i))
 			parent = TB_NONE;
@@ -165,14 +207,19 @@ static __always_inline void count_leaf(struct tb_queue *q, u32 leaf, bool runnab
 	part->told_threads = runnable;
 }
 
-/* Under the lock: a leaf is about to join parts that may have been idle, while their groups' clocks went on at other queues. */
-static __always_inline void catch_clocks(struct tb_queue *q, u32 i)
+/*
+ * Under the lock: a leaf is about to join parts that may have been idle, while their groups' clocks went on at other queues; or
+ * whole groups were idle.
+ */
+static __always_inline void wake_groups(struct tb_queue *q, u32 i)
 {
 	tb_loop(TB_DEPTH) {
 		i = tb_at(q, i)->parent;
 		if (!i)
 			break;
 		tb_catch_clock(tb_at(q, i), group_at(i)->clock);
+		if (!group_at(i)->threads)
+			group_at(i)->adopts = 1;
 	}
 }
 
@@ -233,22 +280,75 @@ static __noinline u64 worth_of(struct tb_queue *q, u32 leaf, u64 usable)
 	return usable;
 }
 
-/* A queue's load: the usable tickets of its runnable clients for each of its CPUs. */
-static __always_inline u64 load_of(u32 queue)
+/* The usable tickets of a queue's runnable clients for each of its CPUs. */
+static __always_inline u64 usable_on(u32 queue)
 {
 	u32 cpus = queue_cpus[queue & (NR_QUEUES - 1)].cpus;
 
-	return part_at(part_on(TB_BASE, queue))->here / (cpus ? cpus : 1);
+	return part_at(part_on(TB_BEST_EFFORT, queue))->here / (cpus ? cpus : 1);
+}
+
+/* A queue's load as it was measured. Written by the price timer. */
+struct queue_load {
+	u64 clock;
+	u64 time_ns;
+	u64 claimed_ns;
+	u64 measured; /* tb_measured; 0 at first */
+} queue_loads[IF_SEVERAL(NR_QUEUES)];
+
+static __always_inline struct queue_load *queue_load_of(u32 queue)
+{
+	return &queue_loads[several() ? queue & (NR_QUEUES - 1) : 0];
+}
+
+static __always_inline u64 load_of(u32 queue)
+{
+	u64 measured = queue_load_of(queue)->measured;
+
+	return measured ? tb_measured_load(usable_on(queue), measured) : usable_on(queue);
 }
 
 static __always_inline u64 mean_load(void)
 {
-	return group_at(TB_BASE)->all / (tombola_config.online_cpus ? tombola_config.online_cpus : 1);
+	return group_at(TB_BEST_EFFORT)->all / (tombola_config.online_cpus ? tombola_config.online_cpus : 1);
 }
 
 static __always_inline u64 clock_of(u32 queue)
 {
-	return tb_global_pool.client[slot(part_on(TB_BASE, queue))].vnow;
+	return tb_global_pool.client[slot(part_on(TB_BEST_EFFORT, queue))].vnow;
+}
+
+/* A period has ended on a queue. */
+static __always_inline void measure_load(u32 queue, u64 period_ns)
+{
+	struct queue_load *load = queue_load_of(queue);
+	u64 usable = usable_on(queue), advance = clock_of(queue) - load->clock;
+
+	load->clock += advance;
+	if (!usable)
+		return;
+	load->time_ns = tb_faded(load->time_ns, period_ns);
+	load->claimed_ns = tb_faded(load->claimed_ns, tb_claimed_ns(advance, usable, period_ns));
+	load->measured = tb_measured(load->time_ns, load->claimed_ns);
+}
+
+/* The pass of a group that cannot use its tickets on any queue follows its parts'. `around` is the price of the group around it. */
+static __noinline int follow_parts(u32 i, u64 around)
+{
+	struct group *group = group_at(i);
+	u64 least = 1ull << 62;
+
+	group->lags = 0;
+	for_each_queue(queue) {
+		struct tb_client *c = &tb_global_pool.client[slot(part_on(i, queue))];
+		u64 within = 2 * tb_held_within(RULES, around, c->tickets, tombola_config.bound_ns);
+
+		if (c->state & TB_ACTIVE)
+			least = tb_min(least, tb_before(group->pass + within, c->pass) ? c->pass - within - group->pass : 0);
+	}
+	if (least < 1ull << 62)
+		__sync_fetch_and_add(&group->pass, least);
+	return 0;
 }
 
 /* Compute a group's price anew, from the one of its currency. */
@@ -258,6 +358,8 @@ static __noinline int renew_price(u32 i)
 	struct tb_client *c = &tb_global_pool.client[slot(i)];
 	u64 above = c->parent ? group_at(c->parent)->price : 1;
 
+	if (group->lags)
+		follow_parts(i, above);
 	group->usable = c->parent ? tb_usable(group->tickets, group->threads, above) : tombola_config.online_cpus;
 	group->price = tb_price(group->all, group->threads, group->usable, above, group->price);
 	return 0;

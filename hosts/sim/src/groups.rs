@@ -1,7 +1,7 @@
 //! Users and currencies on several run queues: their parts on each, and how many tickets count there (`queues.h`).
 
-use tombola_core::queues::{PRICE_MAX, SCALE, merged, price, share, usable};
-use tombola_core::{ACTIVE, Economy, Kind};
+use tombola_core::queues::{Measured, PRICE_MAX, SCALE, merged, price, share, usable};
+use tombola_core::{ACTIVE, Economy, Kind, advance, limits::DRAW_SHIFT};
 
 /// A group's client on a queue.
 struct Part {
@@ -26,6 +26,10 @@ struct Group {
     threads: u64,
     /// The latest vnow of a part; it goes on with each charge.
     clock: u64,
+    /// Its pass, whichever queue its threads run on (queues.h). `None`: that of the next part that is charged.
+    pass: Option<u64>,
+    /// It cannot use its tickets on some queue, and its pass is far behind there.
+    lags: bool,
     /// In ascending order of queues.
     parts: Vec<Part>,
 }
@@ -37,13 +41,17 @@ pub struct Groups {
     groups: Vec<Group>,
     /// CPUs of the machine.
     cpus: u64,
+    /// Of each queue.
+    measured: Vec<Measured>,
+    /// How far clocks may be apart, ns.
+    bound_ns: u64,
 }
 
 /// The passes of the parts that a thread leaves, from the innermost one on.
 pub struct Passes(Vec<u64>);
 
 impl Groups {
-    pub fn new(economy: &mut Economy, queues: usize, cpus: u64) -> Self {
+    pub fn new(economy: &mut Economy, queues: usize, cpus: u64, bound_ns: u64) -> Self {
         let part = |queue| Part {
             queue,
             client: economy.on(queue).roots()[1],
@@ -58,11 +66,15 @@ impl Groups {
             all: 0,
             threads: 0,
             clock: 0,
+            pass: None,
+            lags: false,
             parts: (0..queues).map(part).collect(),
         };
         Self {
             groups: vec![root],
             cpus,
+            measured: vec![Measured::default(); queues],
+            bound_ns,
         }
     }
 
@@ -77,13 +89,17 @@ impl Groups {
             all: 0,
             threads: 0,
             clock: 0,
+            pass: None,
+            lags: false,
             parts: Vec::new(),
         });
         self.groups.len() as u32 - 1
     }
 
     pub fn set_tickets(&mut self, group: u32, tickets: u32) {
-        self.groups[group as usize].tickets = u64::from(tickets) * u64::from(SCALE);
+        let group = &mut self.groups[group as usize];
+        group.tickets = u64::from(tickets) * u64::from(SCALE);
+        group.pass = None;
     }
 
     fn line(&self, group: usize) -> impl Iterator<Item = usize> {
@@ -143,9 +159,23 @@ impl Groups {
         })
     }
 
-    /// Load of a queue: its active tickets for each of so many CPUs.
+    /// Load of a queue: its usable tickets for each of so many CPUs, as measured.
     pub fn load(&self, queue: usize, cpus: u64) -> u64 {
+        self.measured[queue].load(self.usable(queue, cpus))
+    }
+
+    fn usable(&self, queue: usize, cpus: u64) -> u64 {
         self.groups[ROOT].parts[queue].here / cpus
+    }
+
+    /// A period has ended on a queue of so many CPUs.
+    pub fn measure(&mut self, economy: &Economy, queue: usize, cpus: u64, period_ns: u64) {
+        let (clock, usable) = (self.clock(economy, queue), self.usable(queue, cpus));
+        let measured = &mut self.measured[queue];
+        match usable {
+            0 => measured.idle_period(clock),
+            _ => measured.period(clock, usable, period_ns),
+        }
     }
 
     pub fn mean_load(&self) -> u64 {
@@ -161,6 +191,9 @@ impl Groups {
     pub fn before_join(&mut self, economy: &mut Economy, group: u32, queue: usize) {
         let groups: Vec<usize> = self.line(group as usize).collect();
         for g in groups {
+            if self.groups[g].threads == 0 {
+                self.groups[g].pass = None;
+            }
             self.groups[g].threads += 1;
             let clock = self.groups[g].clock;
             let client = self.part(g, queue).expect("the thread is in it").client;
@@ -222,7 +255,10 @@ impl Groups {
                 return;
             }
             let tickets = share(of.tickets, part.here, of.all) as u32;
-            if part.here > 0 && client.tickets != tickets && (is_time || part.counted == 0) {
+            if part.here > 0
+                && client.tickets != tickets
+                && (is_time || part.counted == 0 || client.precharged_ns == 0)
+            {
                 set(economy.on(queue), levels_up, part.client, tickets);
             }
             let before = part.counted;
@@ -308,9 +344,51 @@ impl Groups {
         );
     }
 
+    /// A thread of `group` was charged on a queue: so much service, and what it was charged in advance.
+    pub fn charged(&mut self, economy: &mut Economy, group: u32, queue: usize, ns: i64) {
+        let line: Vec<usize> = self.line(group as usize).filter(|&g| g != ROOT).collect();
+        for g in line {
+            let around = self.groups[self.groups[g].parent].price;
+            let part = self.part(g, queue).expect("the thread is in it").client;
+            let now = economy.client(part).pass;
+            let of = &mut self.groups[g];
+            let by = advance(ns.unsigned_abs(), 1 << DRAW_SHIFT, of.tickets as u32);
+            let pass = match of.pass {
+                None => now,
+                Some(pass) if ns < 0 => pass.wrapping_sub(by),
+                Some(pass) => pass.wrapping_add(by),
+            };
+            of.pass = Some(pass);
+            of.lags |= economy.on(queue).hold(part, pass, around, self.bound_ns);
+        }
+    }
+
+    /// The pass of a group that cannot use its tickets on any queue follows its parts'.
+    fn follow_parts(&mut self, economy: &Economy, g: usize) {
+        let around = self.groups[self.groups[g].parent].price;
+        let of = &mut self.groups[g];
+        let Some(pass) = of.pass.filter(|_| of.lags) else {
+            return;
+        };
+        of.lags = false;
+        let clients = of.parts.iter().map(|part| part.client);
+        let active = clients.filter(|&client| economy.client(client).state & ACTIVE != 0);
+        let ahead = |client| {
+            let within = economy.held_within(client, around, self.bound_ns);
+            let ahead = economy.client(client).pass.wrapping_sub(pass);
+            ahead.wrapping_sub(2 * within) as i64
+        };
+        if let Some(least) = active.map(ahead).min()
+            && least > 0
+        {
+            of.pass = Some(pass.wrapping_add_signed(least));
+        }
+    }
+
     /// Computes the prices anew, from the root down.
-    pub fn renew_prices(&mut self) {
+    pub fn renew_prices(&mut self, economy: &Economy) {
         for g in 0..self.groups.len() {
+            self.follow_parts(economy, g);
             let of = &self.groups[g];
             let (usable, above) = match g {
                 ROOT => (self.cpus, 1),

@@ -77,16 +77,44 @@ fn shares_hold_where_no_partition_gives_them() {
     assert!(moves > 10, "{moves}");
 }
 
-/// By MQS's rule the queue with three tasks gives one to a queue with two, again and again, whatever was received. The user with
-/// one task misses a part of its due for ever.
+/// By MQS's rule the queue with three tasks gives one to a queue with two, again and again, whatever was received. The passes of
+/// the users, which hold for all queues, give each user its due all the same.
 #[test]
-fn mqs_s_rule_moves_more_and_shares_less() {
+fn mqs_s_rule_moves_more_and_users_keep_their_shares() {
     let (parts, moves) = without_a_partition(Balance::Mqs);
     let (_, by_clock) = without_a_partition(Balance::Clock);
-    assert!(parts[2] < 0.97, "{parts:?}");
+    assert!(
+        parts.iter().all(|part| (part - 1.0).abs() < 0.01),
+        "{parts:?}"
+    );
     assert!(moves > 10 * by_clock, "{moves}, {by_clock}");
     // One a tick and queue at most.
     assert!(moves <= 4 * 20 * 1000, "{moves}");
+}
+
+/// A user has a thread on CPU 0, beside another user's that is bound to CPU 0, and one on CPU 1, beside its own. It is due two
+/// thirds of the machine, and can have them: CPU 1, and a third of CPU 0. By the tickets on each queue alone, it would have half
+/// of CPU 0, too, however much it gets on CPU 1.
+#[test]
+fn a_user_is_held_back_where_others_are_bound() {
+    let topology = Topology::from(2);
+    let scheduler = Tombola::with_queues(Rules::stride(MS), topology, 1, 20 * MS);
+    let mut simulation = Simulation::new(scheduler, topology, Costs::default(), 1);
+    let [rich, poor] = [2000, 1000].map(|tickets| simulation.scheduler.user(tickets));
+    let tasks = [(rich, 0b01), (rich, 0b10), (poor, 0b01)].map(|(user, mask)| {
+        let task = simulation.task(user, 100, hog());
+        simulation.set_mask(task, mask);
+        task
+    });
+    simulation.run_until(SECOND);
+    let used = |s: &Simulation<Tombola>| tasks.map(|task| s.machine.ran_ns(task));
+    let before = used(&simulation);
+    simulation.run_for(20 * SECOND);
+    let after = used(&simulation);
+    let rates = [0, 1, 2].map(|i| (after[i] - before[i]) as f64 / (20 * SECOND) as f64);
+    for (rate, due) in rates.into_iter().zip([1.0 / 3.0, 1.0, 2.0 / 3.0]) {
+        assert!((rate - due).abs() < 0.01, "{rates:?}");
+    }
 }
 
 /// A task that forks four children at a time, which may run on other queues, owes for them as one client does.

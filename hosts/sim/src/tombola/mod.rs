@@ -100,7 +100,7 @@ impl Tombola {
         }
         let count = topology.cpus.div_ceil(cpus_each);
         let mut economy = Economy::with_queues(rules, count);
-        let groups = Groups::new(&mut economy, count, topology.cpus as u64);
+        let groups = Groups::new(&mut economy, count, topology.cpus as u64, bound_ns);
         let queues = Queues::new(groups, topology, cpus_each, bound_ns, balance);
         Self::of_economy(economy, Some(queues))
     }
@@ -193,8 +193,13 @@ impl Tombola {
         let account = &mut self.accounts[task];
         account.settled_ns += bill.used_ns;
         account.precharge_ns = next_ns;
-        let leaf = account.leaf;
+        let (leaf, queue) = (account.leaf, account.queue);
         self.of(task).charge(leaf, &bill);
+        if let Some(queues) = &mut self.queues {
+            let ns = (bill.used_ns + bill.next_ns) as i64 - bill.precharge_ns as i64;
+            let group = machine.task(task).group;
+            queues.groups.charged(&mut self.economy, group, queue, ns);
+        }
     }
 
     /// A task waits. An idle CPU takes it; otherwise, if it was woken, it challenges the task that runs on its CPU.
@@ -281,7 +286,7 @@ impl Tombola {
         let quantum_ns = self.economy.rules().quantum_ns;
         self.long_slices |= slice_ns > quantum_ns;
         self.slices += 1;
-        if self.cpus(machine, self.accounts[task].queue).len() > 1 {
+        if machine.cpus() > 1 {
             self.settle(machine, task, slice_ns.min(quantum_ns));
         }
         machine.set_slice_end(cpu, machine.now + slice_ns);
