@@ -292,6 +292,10 @@ fn number(value: &f64) -> String {
     short.to_owned()
 }
 
+/// Labels of an axis at most.
+const LABELS: usize = 11;
+const LOG_LABELS: usize = 6;
+
 type DrawResult = std::result::Result<(), Box<dyn std::error::Error>>;
 
 /// The least and the largest number of a panel's points.
@@ -307,7 +311,8 @@ fn draw_panel(area: &Area, panel: &Panel) -> DrawResult {
         let room = ((high - low) * 0.05).max(high.abs() * 0.005).max(1e-6);
         (low - room)..(high + room)
     };
-    draw_within(area, panel, range(|point| point.0), range(|point| point.1))
+    let (x, y) = (range(|point| point.0), range(|point| point.1));
+    draw_within(area, panel, x, y, LABELS)
 }
 
 fn draw_log_panel(area: &Area, panel: &Panel) -> DrawResult {
@@ -316,10 +321,11 @@ fn draw_log_panel(area: &Area, panel: &Panel) -> DrawResult {
         let room = (high / low).powf(0.05).max(1.05);
         ((low / room)..(high * room)).log_scale()
     };
-    draw_within(area, panel, range(|point| point.0), range(|point| point.1))
+    let (x, y) = (range(|point| point.0), range(|point| point.1));
+    draw_within(area, panel, x, y, LOG_LABELS)
 }
 
-fn draw_within<X, Y>(area: &Area, panel: &Panel, x: X, y: Y) -> DrawResult
+fn draw_within<X, Y>(area: &Area, panel: &Panel, x: X, y: Y, labels: usize) -> DrawResult
 where
     X: AsRangedCoord<Value = f64>,
     X::CoordDescType: ValueFormatter<f64>,
@@ -335,6 +341,8 @@ where
     chart
         .configure_mesh()
         .light_line_style(TRANSPARENT)
+        .x_labels(labels)
+        .y_labels(labels)
         .x_desc(&panel.x)
         .y_desc(&panel.y)
         .x_label_formatter(&number)

@@ -6,8 +6,9 @@ use anyhow::Result;
 use std::path::Path;
 use tombola_plot::{self as plot, Curve, Panel, SeriesLabelPosition};
 
-/// Nothing is less on a logarithmic axis.
-const PERCENT_MIN: f64 = 0.001;
+/// Nothing is less on a logarithmic axis. The errors' axes are alike, with room for a legend.
+const PERCENT_MIN: f64 = 0.003;
+const PERCENT_MAX: f64 = 1000.0;
 
 pub fn write(
     dir: &Path,
@@ -21,7 +22,8 @@ pub fn write(
 }
 
 fn errors(all: &[shares::Measured], queues: Queues) -> Panel {
-    let mut curves = Vec::new();
+    let ends = [PERCENT_MIN, PERCENT_MAX];
+    let mut curves = Vec::from(ends.map(|end| Curve::due("", vec![(1.0, end)])));
     for (cpus, _) in SIZES {
         let seeds = Seeds::of(all, queues, cpus);
         let points = WINDOWS.iter().enumerate().filter_map(|(window, &length)| {
