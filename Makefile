@@ -38,7 +38,7 @@ lab-%: vm build
 	target/release/tombola-lab $* --out out/$*
 
 # These need no virtual machine: they run on this machine as it is, or on the simulated one.
-lab-threads lab-order lab-processes lab-cache lab-multi-queue: lab-%: build
+lab-threads lab-order lab-processes lab-cache lab-multi-queue lab-scale: lab-%: build
 	target/release/tombola-lab $* --out out/$*
 
 # These measure other people's schedulers as well.

@@ -195,7 +195,7 @@ fn run_queues_are_those_of_the_option_or_the_plan() {
     assert_eq!(queues(&[]), 2);
     assert_eq!(queues(&["--run-queue", "auto"]), 2);
     assert_eq!(queues(&["--run-queue", "cpu"]), 4);
-    assert_eq!(queues(&["--run-queue", "machine"]), Value::Null);
+    assert_eq!(queues(&["--run-queue", "machine"]), 1);
     assert_eq!(queues(&["--run-queue", "llc", "--cpus", "6"]), 3);
     let without = CACHES.replace("run-queue = 'llc'\n", "");
     assert_eq!(
@@ -304,6 +304,9 @@ fn the_busiest_lock_is_shown_if_locks_are_modelled() {
     let (machine, llc) = (busiest(&["--run-queue", "machine"]), busiest(&[]));
     let ns = |lock: &Value| lock["held_ns"].as_u64().unwrap();
     assert_eq!(ns(&llc), 2000 * llc["takes"].as_u64().unwrap());
+    let locks = report(&plan, &[])["locks"].clone();
+    assert_eq!(locks[llc["queue"].as_u64().unwrap() as usize], llc);
+    assert_eq!(locks.as_array().unwrap().len(), 2);
     assert!(ns(&llc) < ns(&machine), "{llc}, {machine}");
     assert!(llc["queue"].as_u64().unwrap() < 2, "{llc}");
     assert!(llc["waited_ns"].is_u64(), "{llc}");
@@ -313,6 +316,7 @@ fn the_busiest_lock_is_shown_if_locks_are_modelled() {
     assert!(line.contains(" % of the time, mean wait "), "{line}");
     let without = report(&file("no-lock.toml", CACHES), &[]);
     assert_eq!(without["busiest_lock"], Value::Null);
+    assert_eq!(without["locks"], Value::Null);
     let json = || simulate(&plan, &["--json"]).stdout;
     assert_eq!(json(), json());
     assert_refused(

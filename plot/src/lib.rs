@@ -2,6 +2,7 @@
 
 use anyhow::{Context, Result, anyhow};
 use plotters::coord::Shift;
+use plotters::coord::ranged1d::{AsRangedCoord, ValueFormatter};
 use plotters::element::DashedPathElement;
 use plotters::prelude::*;
 use plotters::style::text_anchor::{HPos, Pos, VPos};
@@ -258,11 +259,28 @@ pub fn csv(panels: &[Panel]) -> String {
 }
 
 /// Draws panels, two in a row.
+///
+/// # Errors
+///
+/// If one cannot be drawn.
 pub fn panels(area: &Area, panels: &[Panel]) -> Result<()> {
+    draw_panels(area, panels, draw_panel)
+}
+
+/// Draws panels whose axes are logarithmic, two in a row. All numbers are above 0.
+///
+/// # Errors
+///
+/// If one cannot be drawn.
+pub fn log_panels(area: &Area, panels: &[Panel]) -> Result<()> {
+    draw_panels(area, panels, draw_log_panel)
+}
+
+fn draw_panels(area: &Area, panels: &[Panel], draw: fn(&Area, &Panel) -> DrawResult) -> Result<()> {
     let columns = if panels.len() == 1 { 1 } else { 2 };
     let rows = panels.len().div_ceil(columns);
     for (panel, area) in panels.iter().zip(area.split_evenly((rows, columns))) {
-        draw_panel(&area, panel).map_err(|error| anyhow!("{}: {error}", panel.title))?;
+        draw(&area, panel).map_err(|error| anyhow!("{}: {error}", panel.title))?;
     }
     Ok(())
 }
@@ -274,25 +292,57 @@ fn number(value: &f64) -> String {
     short.to_owned()
 }
 
+/// Labels of an axis at most.
+const LABELS: usize = 11;
+const LOG_LABELS: usize = 6;
+
 type DrawResult = std::result::Result<(), Box<dyn std::error::Error>>;
 
+/// The least and the largest number of a panel's points.
+fn extremes(panel: &Panel, of: fn(&(f64, f64)) -> f64) -> (f64, f64) {
+    let all = || panel.curves.iter().flat_map(|curve| &curve.points).map(of);
+    let high = all().fold(f64::NEG_INFINITY, f64::max);
+    (all().fold(f64::INFINITY, f64::min), high)
+}
+
 fn draw_panel(area: &Area, panel: &Panel) -> DrawResult {
-    let all = || panel.curves.iter().flat_map(|curve| &curve.points);
     let range = |of: fn(&(f64, f64)) -> f64| {
-        let low = all().map(of).fold(f64::INFINITY, f64::min);
-        let high = all().map(of).fold(f64::NEG_INFINITY, f64::max);
+        let (low, high) = extremes(panel, of);
         let room = ((high - low) * 0.05).max(high.abs() * 0.005).max(1e-6);
         (low - room)..(high + room)
     };
+    let (x, y) = (range(|point| point.0), range(|point| point.1));
+    draw_within(area, panel, x, y, LABELS)
+}
+
+fn draw_log_panel(area: &Area, panel: &Panel) -> DrawResult {
+    let range = |of: fn(&(f64, f64)) -> f64| {
+        let (low, high) = extremes(panel, of);
+        let room = (high / low).powf(0.05).max(1.05);
+        ((low / room)..(high * room)).log_scale()
+    };
+    let (x, y) = (range(|point| point.0), range(|point| point.1));
+    draw_within(area, panel, x, y, LOG_LABELS)
+}
+
+fn draw_within<X, Y>(area: &Area, panel: &Panel, x: X, y: Y, labels: usize) -> DrawResult
+where
+    X: AsRangedCoord<Value = f64>,
+    X::CoordDescType: ValueFormatter<f64>,
+    Y: AsRangedCoord<Value = f64>,
+    Y::CoordDescType: ValueFormatter<f64>,
+{
     let mut chart = ChartBuilder::on(area)
         .caption(&panel.title, ("sans-serif", 18))
         .margin(10)
         .x_label_area_size(36)
         .y_label_area_size(60)
-        .build_cartesian_2d(range(|point| point.0), range(|point| point.1))?;
+        .build_cartesian_2d(x, y)?;
     chart
         .configure_mesh()
         .light_line_style(TRANSPARENT)
+        .x_labels(labels)
+        .y_labels(labels)
         .x_desc(&panel.x)
         .y_desc(&panel.y)
         .x_label_formatter(&number)

@@ -128,7 +128,7 @@ pub(super) fn number_of_clients(plan: &Plan) -> Option<Fault> {
                 "the plan has {tasks} tasks, and {currencies} users and currencies on {queues} run queues"
             ),
             format!(
-                "tasks are at most {}, as each user and currency takes a place on each queue",
+                "tasks are at most {}, as each user and currency takes a place on each queue where it has tasks",
                 plan.tasks_max()
             ),
             "let some tasks count less, or choose fewer run queues",

@@ -34,7 +34,8 @@ pub fn text(loaded: &Loaded, report: &Report) -> String {
         report.seed,
         report.switches,
         report.migrations,
-        (report.run_queues).map_or(String::new(), |of| run_queues(report, of)),
+        (report.run_queues.filter(|of| of.count > 1))
+            .map_or(String::new(), |of| run_queues(report, of)),
         (report.busiest_lock).map_or(String::new(), |lock| busiest_lock(report, lock)),
         table::format(&lines.rows),
     )

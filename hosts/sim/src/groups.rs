@@ -1,7 +1,8 @@
 //! Users and currencies on several run queues: their parts on each, and how many tickets count there (`queues.h`).
 
+use tombola_core::limits::{CLIENTS, DEPTH, DRAW_SHIFT};
 use tombola_core::queues::{Measured, PRICE_MAX, SCALE, merged, price, share, usable};
-use tombola_core::{ACTIVE, Economy, Kind, advance, limits::DRAW_SHIFT};
+use tombola_core::{ACTIVE, Economy, Kind, advance};
 
 /// A group's client on a queue.
 struct Part {
@@ -110,6 +111,32 @@ impl Groups {
         let parts = &self.groups[group].parts;
         let found = parts.binary_search_by_key(&queue, |part| part.queue);
         found.ok().map(|found| &parts[found])
+    }
+
+    /// There is room for a new thread and its groups' parts: if few clients are left, parts in which no thread is are given up. A
+    /// thread that comes later finds its group's clock in a new part, but not the lag of the old one.
+    pub fn make_room(&mut self, economy: &mut Economy) {
+        if CLIENTS - 1 - economy.counters().used > DEPTH {
+            return;
+        }
+        // Innermost parts first: then those around them are empty, too.
+        for _ in 0..DEPTH {
+            let mut has_clients = vec![false; CLIENTS as usize];
+            for i in (1..CLIENTS).filter(|&i| economy.exists(i)) {
+                has_clients[economy.client(i).parent as usize] = true;
+            }
+            let used = economy.counters().used;
+            let is_empty = |part: &Part| !has_clients[part.client as usize];
+            for group in &mut self.groups[ROOT + 1..] {
+                for part in group.parts.iter().filter(|part| is_empty(part)) {
+                    economy.on(part.queue).free(part.client);
+                }
+                group.parts.retain(|part| !is_empty(part));
+            }
+            if economy.counters().used == used {
+                break;
+            }
+        }
     }
 
     /// The client of a group on a queue, which is made if there is none yet.
@@ -311,6 +338,7 @@ impl Groups {
         usable: u64,
         left: &Passes,
     ) {
+        self.make_room(economy);
         let client = self.client(economy, group, queue);
         economy.on(queue).put(leaf, client);
         let mut passes = left.0.iter().copied();
@@ -401,5 +429,48 @@ impl Groups {
             self.groups[g].usable = usable;
             self.groups[g].price = price;
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use tombola_core::Rules;
+
+    /// Users in currencies, each on a queue of its own, until the pool is full; one of them has a thread.
+    #[test]
+    fn parts_without_threads_make_room() {
+        let queues = 4000;
+        let mut economy = Economy::with_queues(Rules::stride(1_000_000), queues);
+        let mut groups = Groups::new(&mut economy, queues, queues as u64);
+        let user = groups.add(0, 100);
+        let mut in_use = groups.add(user, 100);
+        let part = groups.client(&mut economy, in_use, 1);
+        let thread = economy.on(1).new_client(Kind::Thread, part, 100);
+        let room = |economy: &Economy| CLIENTS - 1 - economy.counters().used;
+        let mut others = Vec::new();
+        while room(&economy) > DEPTH {
+            others.push(groups.add(in_use, 100));
+            for queue in 0..queues.min((room(&economy) / DEPTH) as usize + 1) {
+                groups.client(&mut economy, others[others.len() - 1], queue);
+            }
+        }
+        groups.make_room(&mut economy);
+        // The roots of each queue, the thread, its currency and its user.
+        assert_eq!(economy.counters().used, 3 * queues as u32 + 3);
+        assert!(economy.exists(thread.expect("there was room")));
+        while in_use != 0 {
+            assert!(groups.part(in_use as usize, 1).is_some());
+            assert_eq!(groups.groups[in_use as usize].parts.len(), 1);
+            in_use = groups.groups[in_use as usize].parent as u32;
+        }
+        assert!(
+            others
+                .iter()
+                .all(|&other| groups.groups[other as usize].parts.is_empty())
+        );
+        // They come again when they are needed.
+        let again = groups.client(&mut economy, others[0], 2);
+        assert!(economy.exists(again));
     }
 }

@@ -448,6 +448,11 @@ impl Machine {
         self.queue_locks.busiest(self.now)
     }
 
+    /// The locks of all run queues, up to the last one that was taken; none if locks are not modelled.
+    pub fn used_locks(&self) -> impl Iterator<Item = QueueLock> {
+        self.queue_locks.used(self.now)
+    }
+
     pub(crate) fn stop(&mut self, cpu: usize) -> TaskId {
         self.count(cpu);
         let task = self.cpus[cpu].running.take().expect("a task that runs");

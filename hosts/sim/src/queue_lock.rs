@@ -57,19 +57,24 @@ impl QueueLocks {
         lock.free_ns
     }
 
-    /// The lock that was held longest up to now.
-    pub fn busiest(&self, now: u64) -> Option<QueueLock> {
-        let used = (self.locks.iter().enumerate()).map(|(queue, lock)| QueueLock {
+    /// What each was used for up to now, up to the last one that was taken.
+    pub fn used(&self, now: u64) -> impl Iterator<Item = QueueLock> {
+        (self.locks.iter().enumerate()).map(move |(queue, lock)| QueueLock {
             queue,
             // Those who still hold it or wait follow each other without a gap.
             held_ns: lock.takes * self.hold_ns - lock.free_ns.saturating_sub(now),
             takes: lock.takes,
             waited_ns: lock.waited_ns,
-        });
-        used.reduce(|most, lock| match lock.held_ns > most.held_ns {
-            true => lock,
-            false => most,
         })
+    }
+
+    /// The lock that was held longest up to now.
+    pub fn busiest(&self, now: u64) -> Option<QueueLock> {
+        self.used(now)
+            .reduce(|most, lock| match lock.held_ns > most.held_ns {
+                true => lock,
+                false => most,
+            })
     }
 }
 
@@ -92,6 +97,8 @@ mod tests {
             waited_ns: 7 + 16,
         };
         assert_eq!(locks.busiest(130), Some(lock(30)));
+        let of_each: Vec<u64> = locks.used(130).map(|lock| lock.held_ns).collect();
+        assert_eq!(of_each, [10, 30]);
         // What is still to come does not count.
         assert_eq!(locks.busiest(105), Some(lock(5)));
         assert_eq!(locks.take(1, 200), 210);

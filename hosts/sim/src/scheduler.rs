@@ -3,7 +3,7 @@
 use crate::machine::{Machine, TaskId};
 use serde::Serialize;
 
-/// What the run queues of a scheduler did.
+/// What the run queues of a scheduler did, or its only one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct RunQueueCounts {
     /// How many there are.
@@ -32,7 +32,7 @@ pub trait Scheduler {
         0
     }
 
-    /// What its run queues have done so far, if it has several and counts that.
+    /// What its run queues have done so far, if it counts that.
     fn run_queues(&self) -> Option<RunQueueCounts> {
         None
     }

@@ -13,6 +13,7 @@ mod rate;
 mod relative;
 mod reservation;
 mod rows;
+mod scale;
 mod short_run;
 mod unhash;
 
@@ -39,6 +40,7 @@ pub const EXPERIMENTS: &[Experiment] = &[
     cost_economy::COST_ECONOMY,
     multi_queue::MULTI_QUEUE,
     multi_queue::MULTI_QUEUE_REAL,
+    scale::SCALE,
     programs::PROGRAMS,
     unhash::THREADS,
     unhash::ORDER,

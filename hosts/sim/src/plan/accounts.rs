@@ -1,14 +1,11 @@
 //! What the clients of a plan are entitled to and receive, window by window.
 
+use super::latencies::Latencies;
 use super::model::Plan;
-use super::report::{Latency, Report, Row, Sample};
+use super::report::{Report, Row, Sample};
 use crate::entitlement::{Client, rates};
 use crate::machine::{Machine, TaskId};
 use crate::scheduler::RunQueueCounts;
-use hdrhistogram::Histogram;
-
-/// Digits to which latencies are kept.
-const LATENCY_DIGITS: u8 = 3;
 
 /// Accounts of a plan's currencies and tasks, and of each task that lives.
 pub(super) struct Accounts<'a> {
@@ -30,7 +27,7 @@ struct Account {
     entitled_ns: f64,
     received_ns: u64,
     worst_ns: f64,
-    latencies: Histogram<u64>,
+    latencies: Latencies,
     switches: u64,
     migrations: u64,
     /// When the last of its tasks ended.
@@ -183,6 +180,7 @@ impl<'a> Accounts<'a> {
             migrations: machine.migrations,
             run_queues,
             busiest_lock: machine.busiest_lock(),
+            locks: machine.used_locks().collect(),
             currencies: (currencies.iter().zip(&self.of_currencies))
                 .map(|(of, account)| account.row(&of.name, of.parent.map(name)))
                 .collect(),
@@ -234,7 +232,7 @@ impl Watched {
         account.switches += task.switches - self.switches;
         account.migrations += task.migrations - self.migrations;
         for latency in task.latencies.drain(..) {
-            (account.latencies.record(latency)).expect("the histogram grows");
+            account.latencies.add(latency);
         }
         self.entitled_ns += entitled_ns;
         self.received_ns = ran_ns;
@@ -254,7 +252,7 @@ impl Account {
             entitled_ns: 0.0,
             received_ns: 0,
             worst_ns: 0.0,
-            latencies: Histogram::new(LATENCY_DIGITS).expect("a histogram has up to 5 digits"),
+            latencies: Latencies::default(),
             switches: 0,
             migrations: 0,
             ended: Ended::Nothing,
@@ -271,7 +269,7 @@ impl Account {
         self.switches += client.switches;
         self.migrations += client.migrations;
         self.ended = self.ended.max(client.ended);
-        (self.latencies.add(&client.latencies)).expect("all histograms grow");
+        self.latencies.add_all(&client.latencies);
     }
 
     fn off_ns(&self) -> f64 {
@@ -285,12 +283,7 @@ impl Account {
             entitled_ns: self.entitled_ns.round() as u64,
             received_ns: self.received_ns,
             worst_ns: self.worst_ns.round() as u64,
-            latency: Latency {
-                wakeups: self.latencies.len(),
-                mean_ns: self.latencies.mean().round() as u64,
-                p99_ns: self.latencies.value_at_quantile(0.99),
-                max_ns: self.latencies.max(),
-            },
+            latency: self.latencies.summary(),
             switches: self.switches,
             migrations: self.migrations,
             ended_ns: match self.ended {

@@ -1,6 +1,7 @@
 //! Plans: which tasks run on a simulated machine, with which tickets, and what they would get.
 
 mod accounts;
+mod latencies;
 mod model;
 mod report;
 mod run;

@@ -65,11 +65,27 @@ impl Plan {
         }
     }
 
-    /// The most living tasks.
+    /// The most living tasks. With several run queues a currency has a client on each one on which it has tasks: at most on all
+    /// of them, or on one for each task that is in it or in its currencies. In the second case an eighth of all clients is spare,
+    /// so that those without tasks are rarely looked for.
     #[must_use]
     pub fn tasks_max(&self) -> usize {
-        let others = self.run_queues() * (ROOTS + self.currencies.len());
-        (limits::CLIENTS as usize - 1).saturating_sub(others)
+        let (queues, clients) = (self.run_queues(), limits::CLIENTS as usize - 1);
+        let left = clients.saturating_sub(queues * ROOTS);
+        let on_all = left.saturating_sub(queues * self.currencies.len());
+        if queues == 1 {
+            return on_all;
+        }
+        on_all.max(left / 8 * 7 / (1 + self.depth()))
+    }
+
+    /// The most currencies in one another.
+    fn depth(&self) -> usize {
+        let mut depths = Vec::with_capacity(self.currencies.len());
+        for currency in &self.currencies {
+            depths.push(1 + currency.parent.map_or(0, |parent| depths[parent]));
+        }
+        depths.into_iter().max().unwrap_or(0)
     }
 }
 

@@ -21,12 +21,15 @@ pub struct Report {
     pub switches: u64,
     /// Those to a task that had last run on another CPU.
     pub migrations: u64,
-    /// `None`: the scheduler has one run queue, or does not count what several do.
+    /// `None`: a historic scheduler, which does not count that.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub run_queues: Option<RunQueueCounts>,
     /// Of the locks of all run queues, the one that was held longest. `None`: locks are not modelled.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub busiest_lock: Option<QueueLock>,
+    /// The locks of all run queues.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub locks: Vec<QueueLock>,
     /// Users and currencies, as in the plan.
     pub currencies: Vec<Row>,
     /// Tasks, as in the plan; with their children.

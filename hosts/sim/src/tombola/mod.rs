@@ -310,8 +310,8 @@ impl Scheduler for Tombola {
     }
 
     fn run_queues(&self) -> Option<RunQueueCounts> {
-        self.queues.as_ref().map(|queues| RunQueueCounts {
-            count: queues.count(),
+        Some(RunQueueCounts {
+            count: self.queues.as_ref().map_or(1, Queues::count),
             moves: self.moves,
             slices: self.slices,
         })
@@ -364,6 +364,7 @@ impl Scheduler for Tombola {
         let (parent, tickets) = match &mut self.queues {
             None => (t.group, t.tickets),
             Some(queues) => {
+                queues.groups.make_room(&mut self.economy);
                 let parent = queues.groups.client(&mut self.economy, t.group, queue);
                 (parent, queues.groups.of_thread(t.group, t.tickets).0)
             }

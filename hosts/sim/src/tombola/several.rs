@@ -57,6 +57,7 @@ impl Tombola {
             && self.accounts[task].queue != queue
         {
             let group = machine.task(task).group;
+            queues.groups.make_room(&mut self.economy);
             let part = queues.groups.client(&mut self.economy, group, queue);
             self.economy.on(queue).put(self.accounts[task].leaf, part);
             self.accounts[task].queue = queue;
