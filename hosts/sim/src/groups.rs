@@ -442,7 +442,7 @@ mod tests {
     fn parts_without_threads_make_room() {
         let queues = 4000;
         let mut economy = Economy::with_queues(Rules::stride(1_000_000), queues);
-        let mut groups = Groups::new(&mut economy, queues, queues as u64);
+        let mut groups = Groups::new(&mut economy, queues, queues as u64, 10_000_000);
         let user = groups.add(0, 100);
         let mut in_use = groups.add(user, 100);
         let part = groups.client(&mut economy, in_use, 1);
