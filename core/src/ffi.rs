@@ -222,9 +222,8 @@ c_functions! {
     "tombola_price" price(active: u64, threads: u64, tickets: u64, above: u64, former: u64) -> u64;
     "tombola_held_within" held_within(r: &Rules, price: u64, tickets: u64, bound_ns: u64) -> u64;
     "tombola_hold" hold(q: &mut Queue, r: &Rules, i: u32, group_pass: u64, within: u64) -> u32;
-    "tombola_faded" faded(sum: u64, more: u64) -> u64;
-    "tombola_claimed_ns" claimed_ns(advance: u64, load: u64, period_ns: u64) -> u64;
-    "tombola_measured_load" measured_load(usable: u64, time_ns: u64, claimed_ns: u64) -> u64;
+    "tombola_shift" shift(q: &mut Queue, r: &Rules, i: u32, by: u64);
+    "tombola_off" off(group_pass: u64, behind: u64, ahead: u64) -> u64;
     "tombola_is_fast" is_fast(own: u64, other: u64, mean_load: u64, bound_ns: u64) -> u32;
     "tombola_gap" gap(load: u64, other: u64, cpus: u64) -> u64;
     "tombola_ahead" ahead(own: u64, other: u64, gap: u64, mean_load: u64, bound_ns: u64) -> u64;

@@ -422,19 +422,20 @@ impl Economy {
     }
 
     /// Holds a part that was just charged near the pass of its group, a client of a group with this price; clocks may be `bound_ns`
-    /// apart. `true`: it cannot use its tickets, and the group's pass is far behind.
+    /// apart. `true`: it was too far from that ([`queues::off`]).
     pub fn hold(&mut self, part: u32, group_pass: u64, price: u64, bound_ns: u64) -> bool {
         self.check_currency(part);
-        let within = self.held_within(part, price, bound_ns);
+        let tickets = u64::from(self.client(part).tickets);
+        let within = ffi::held_within(&self.rules, price, tickets, bound_ns);
         let (queue, rules) = self.c();
         ffi::hold(queue, rules, part, group_pass, within) != 0
     }
 
-    /// How far it may be from that.
-    #[must_use]
-    pub fn held_within(&self, part: u32, price: u64, bound_ns: u64) -> u64 {
-        let tickets = u64::from(self.client(part).tickets);
-        ffi::held_within(&self.rules, price, tickets, bound_ns)
+    /// Shifts the pass of a part, if it is active.
+    pub fn shift(&mut self, part: u32, by: u64) {
+        self.check_currency(part);
+        let (queue, rules) = self.c();
+        ffi::shift(queue, rules, part, by);
     }
 
     /// The leaves that wait on the current queue, from the one that has waited longest on.

@@ -159,19 +159,14 @@ u32 EXPORT(hold)(struct tb_queue *q, const struct tb_rules *r, u32 i, u64 group_
 	return tb_hold(q, r, i, group_pass, within);
 }
 
-u64 EXPORT(faded)(u64 sum, u64 more)
+void EXPORT(shift)(struct tb_queue *q, const struct tb_rules *r, u32 i, u64 by)
 {
-	return tb_faded(sum, more);
+	tb_shift(q, r, i, by);
 }
 
-u64 EXPORT(claimed_ns)(u64 advance, u64 load, u64 period_ns)
+u64 EXPORT(off)(u64 group_pass, u64 behind, u64 ahead)
 {
-	return tb_claimed_ns(advance, load, period_ns);
-}
-
-u64 EXPORT(measured_load)(u64 usable, u64 time_ns, u64 claimed_ns)
-{
-	return tb_measured_load(usable, tb_measured(time_ns, claimed_ns));
+	return tb_off(group_pass, behind, ahead);
 }
 
 u32 EXPORT(is_fast)(u64 own, u64 other, u64 mean_load, u64 bound_ns)

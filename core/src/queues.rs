@@ -24,33 +24,11 @@ pub fn price(active: u64, threads: u64, tickets: u64, above: u64, former: u64) -
     ffi::price(active, threads, tickets, above, former)
 }
 
-/// A load measured: the time of some periods, and the service that a queue's clock and its usable tickets claim for it.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct Measured {
-    clock: u64,
-    time_ns: u64,
-    claimed_ns: u64,
-}
-
-impl Measured {
-    /// A period in which clients were runnable on the queue has ended.
-    pub fn period(&mut self, clock: u64, load: u64, period_ns: u64) {
-        let claimed_ns = ffi::claimed_ns(clock.wrapping_sub(self.clock), load, period_ns);
-        self.clock = clock;
-        self.time_ns = ffi::faded(self.time_ns, period_ns);
-        self.claimed_ns = ffi::faded(self.claimed_ns, claimed_ns);
-    }
-
-    /// A period in which none was.
-    pub fn idle_period(&mut self, clock: u64) {
-        self.clock = clock;
-    }
-
-    /// The load of a queue whose usable tickets are so many for each CPU.
-    #[must_use]
-    pub fn load(&self, usable: u64) -> u64 {
-        ffi::measured_load(usable, self.time_ns, self.claimed_ns)
-    }
+/// By how much all active parts of a group are ahead of its pass, given those that are furthest behind and ahead; negative if they
+/// are behind it, 0 if it is between them.
+#[must_use]
+pub fn off(group_pass: u64, behind: u64, ahead: u64) -> i64 {
+    ffi::off(group_pass, behind, ahead) as i64
 }
 
 /// Is another queue's clock ahead by more than `bound_ns` of a CPU's service at the mean load?

@@ -16,8 +16,9 @@
  * tickets: a chain of forks, of which there are two threads whenever one exits, got seven sixths of its due on two queues.
  *
  * The group's pass (tb_hold). A group also has one pass for all queues, which advances by what is charged to any of its parts,
- * by all of its tickets. A part's pass is held near it. While all queues' clocks advance alike, so do the passes of all parts,
- * and nothing is held. But where threads are bound to the CPUs of a slow queue, its clock falls back for good, whatever else
+ * by all of its tickets. So the group gets its due on all queues together, whatever its parts lose or gain when their tickets
+ * change: if all of them are ahead of it or behind it, all are shifted (tb_off). And a part's pass is held near it. While all
+ * queues' clocks advance alike, so do the passes of all parts, and nothing is held. But where threads are bound to the CPUs of a slow queue, its clock falls back for good, whatever else
  * moves. Then the parts there of groups that have threads elsewhere, too, would run by that slow clock. Held, they leave these
  * CPUs to those that have no others, and their groups get the rest of their due where the clocks are fast: max-min fairness.
  *
@@ -27,10 +28,6 @@
  * A group's price is the tickets for each CPU that the group is entitled to. Each period the prices are computed from the usable
  * tickets of the last one, from base down. That is water-filling by iteration: from above it converges by the ratio of capped
  * threads to CPUs.
- *
- * Measured load (tb_measured_load). Usable tickets overstate the load of a queue where threads are bound to some of its CPUs and
- * cannot have the CPU that they could use. So a load is multiplied by a slow mean of the time that has passed over the service
- * that the queue's clock and its usable tickets claim for that time.
  *
  * Clock rule (tb_is_fast). Passes are absolute: vnow of best effort is each queue's clock, and clocks of different queues can be
  * compared. It advances by 1 / load, load being the queue's usable tickets for each of its CPUs. So the difference of two clocks
@@ -127,68 +124,56 @@ TB_INLINE u64 tb_held_within(const struct tb_rules *r, u64 price, u64 tickets, u
 		      tb_advance(TB_HELD_QUANTA * r->quantum_ns, TB_DRAW_ONE, tickets));
 }
 
-/*
- * Hold a part, just charged, near its group's pass. A part that cannot use its tickets is not held back: its queue has forgiven
- * what it could not use. 1: then the group's pass is far behind. Nor is the only active client of its currency there, which
- * competes with none; or a part so far that arithmetic would not fit.
- */
-TB_FN u32 tb_hold(struct tb_queue *q, const struct tb_rules *r, u32 i, u64 group_pass, u64 within)
+/* Set the pass of an active part; not so far from vnow that arithmetic would not fit. */
+TB_FN u32 tb_put_near(struct tb_queue *q, const struct tb_rules *r, u32 i, u64 pass)
 {
 	struct tb_client *c = tb_at(q, i), *p = tb_at(q, c->parent);
-	u64 pass = tb_bounded(c->pass, group_pass, within, within);
 
-	if (!(c->state & TB_ACTIVE) || p->active == 1 || pass == c->pass)
-		return 0;
-	if (c->state & TB_BEHIND)
-		return (u32)tb_before(group_pass + 2 * within, c->pass);
 	pass = tb_bounded_for(pass, p->vnow, c->tickets, TB_AHEAD_MAX_NS, TB_AHEAD_MAX_NS);
 	/* The distance to `served` changes, and not by service (tb_level_switch). */
 	if (!(c->state & TB_QUEUED))
 		c->level -= pass - c->pass;
-	tb_set_pass(q, r, c, pass);
-	return 0;
+	return tb_set_pass(q, r, c, pass);
+}
+
+/* Shift a part with all parts of its group. */
+TB_INLINE void tb_shift(struct tb_queue *q, const struct tb_rules *r, u32 i, u64 by)
+{
+	if (by && tb_at(q, i)->state & TB_ACTIVE)
+		tb_put_near(q, r, i, tb_at(q, i)->pass + by);
+}
+
+/*
+ * Hold a part, just charged, near its group's pass. A part that cannot use its tickets is not held: its queue has forgiven what it
+ * could not use. 1: the part was too far from the group's pass. Then tb_off tells whether all parts are on one side of it.
+ */
+TB_INLINE u32 tb_hold(struct tb_queue *q, const struct tb_rules *r, u32 i, u64 group_pass, u64 within)
+{
+	struct tb_client *c = tb_at(q, i);
+	u64 pass = tb_bounded(c->pass, group_pass, within, within);
+
+	if (!(c->state & TB_ACTIVE) || pass == c->pass)
+		return 0;
+	if (!(c->state & TB_BEHIND))
+		tb_put_near(q, r, i, pass);
+	return 1;
+}
+
+/*
+ * By how much all active parts of a group are ahead of its pass, or behind it (negative), given those that are furthest behind
+ * and ahead; 0 if the pass is between them. If a part can use its tickets, all parts are shifted back by that, as they will
+ * otherwise be held at the same distance, and the clocks would no longer tell which queue is slow. If none can, the group's pass
+ * follows them: what it could not use is forgiven.
+ */
+TB_INLINE u64 tb_off(u64 group_pass, u64 behind, u64 ahead)
+{
+	return tb_before(group_pass, behind) ? behind - group_pass : tb_before(ahead, group_pass) ? ahead - group_pass : 0;
 }
 
 /* Is another queue's clock ahead by more than bound_ns of a CPU's service at the mean load? */
 TB_INLINE u32 tb_is_fast(u64 own, u64 other, u64 mean_load, u64 bound_ns)
 {
 	return tb_before(own, other) && tb_service_ns(other - own, mean_load >> TB_USABLE_SHIFT) > bound_ns;
-}
-
-/*
- * Loads are measured over so many periods. A load is between a sixteenth and sixteen times what the usable tickets are for each
- * CPU. Sums over the periods fade.
- */
-#define TB_MEASURED_PERIODS 50
-#define TB_MEASURED_MOST 16
-#define TB_MEASURED_SHIFT 10
-
-TB_INLINE u64 tb_faded(u64 sum, u64 more)
-{
-	return sum - sum / TB_MEASURED_PERIODS + more;
-}
-
-/* The service that a clock's advance in a period claims at a load, ns. */
-TB_INLINE u64 tb_claimed_ns(u64 advance, u64 load, u64 period_ns)
-{
-	u64 most_ns = TB_MEASURED_MOST * period_ns;
-
-	return tb_is_negative(advance) ? 0 : tb_min(tb_service_ns(advance, load >> TB_USABLE_SHIFT), most_ns);
-}
-
-/* By what usable tickets are to be multiplied for a load, in 2^-TB_MEASURED_SHIFT. */
-TB_INLINE u64 tb_measured(u64 time_ns, u64 claimed_ns)
-{
-	if (!time_ns)
-		return 1ull << TB_MEASURED_SHIFT;
-	claimed_ns = tb_min(tb_max(claimed_ns, time_ns / TB_MEASURED_MOST + 1), TB_MEASURED_MOST * time_ns);
-	return (time_ns << TB_MEASURED_SHIFT) / claimed_ns;
-}
-
-/* The load of a queue whose usable tickets are so many for each CPU. */
-TB_INLINE u64 tb_measured_load(u64 usable, u64 measured)
-{
-	return usable * measured >> TB_MEASURED_SHIFT;
 }
 
 /* The tickets by which a queue's load exceeds another's, on all of its CPUs; 0 if it does not. */

@@ -516,7 +516,6 @@ static int price_timer_fired(void *map, u32 *key, struct price_timer *value)
 	renew_price(TB_FROZEN);
 	renew_prices(FIRST_GROUP);
 	for_each_queue(queue) {
-		measure_load(queue, tombola_config.bound_ns / 2);
 		if (tb_before(clock_of(fastest), clock_of(queue)))
 			fastest = queue;
 		empty_queue(queue);

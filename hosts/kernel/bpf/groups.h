@@ -21,6 +21,7 @@ struct part {
 	u64 threads;      /* and how many threads these are or have */
 	u64 told;         /* how many of the group's usable tickets count here, as the part around it was told; 0 for none */
 	u64 told_threads; /* and how many threads */
+	u64 shifted;      /* by how much of its group's shift its pass was shifted */
 };
 
 struct part parts[IF_SEVERAL(TB_CLIENTS)];
@@ -35,7 +36,8 @@ struct group {
 	u64 clock;   /* the latest vnow of a part; it goes on with each change */
 	u64 pass;    /* its pass, whichever queue its threads run on (queues.h) */
 	u32 adopts;  /* its pass is to be that of the next part that is charged: it was idle, has been moved, or has other tickets */
-	u32 lags;    /* it cannot use its tickets on some queue, and its pass is far behind there */
+	u32 strays;  /* a part was too far from that */
+	u64 shift;   /* by how much the passes of all parts have been shifted in all. Written by the price timer */
 };
 
 struct group groups[IF_SEVERAL(TB_CLIENTS)];
@@ -79,8 +81,9 @@ static __always_inline void charge_groups(struct tb_queue *q, u32 i, u64 ns)
 		return;
 	tb_loop(TB_DEPTH) {
 		struct group *group = group_at(i);
+		struct part *part = part_at(i);
 		u32 parent = tb_at(q, i)->parent;
-		u64 by, within;
+		u64 by, within, shift;
 
 		if (!i || !parent)
 			break;
@@ -94,8 +97,11 @@ static __always_inline void charge_groups(struct tb_queue *q, u32 i, u64 ns)
 			__sync_fetch_and_add(&group->pass, by);
 		}
 		within = tb_held_within(RULES, group_at(parent)->price, tb_at(q, i)->tickets, tombola_config.bound_ns);
+		shift = group->shift - part->shifted;
+		part->shifted += shift;
+		tb_shift(q, RULES, i, shift);
 		if (tb_hold(q, RULES, i, group->pass, within))
-			group->lags = 1;
+			group->strays = 1;
 		i = parent;
 	}
 }
@@ -280,32 +286,12 @@ static __noinline u64 worth_of(struct tb_queue *q, u32 leaf, u64 usable)
 	return usable;
 }
 
-/* The usable tickets of a queue's runnable clients for each of its CPUs. */
-static __always_inline u64 usable_on(u32 queue)
+/* A queue's load: the usable tickets of its runnable clients for each of its CPUs. */
+static __always_inline u64 load_of(u32 queue)
 {
 	u32 cpus = queue_cpus[queue & (NR_QUEUES - 1)].cpus;
 
 	return part_at(part_on(TB_BEST_EFFORT, queue))->here / (cpus ? cpus : 1);
-}
-
-/* A queue's load as it was measured. Written by the price timer. */
-struct queue_load {
-	u64 clock;
-	u64 time_ns;
-	u64 claimed_ns;
-	u64 measured; /* tb_measured; 0 at first */
-} queue_loads[IF_SEVERAL(NR_QUEUES)];
-
-static __always_inline struct queue_load *queue_load_of(u32 queue)
-{
-	return &queue_loads[several() ? queue & (NR_QUEUES - 1) : 0];
-}
-
-static __always_inline u64 load_of(u32 queue)
-{
-	u64 measured = queue_load_of(queue)->measured;
-
-	return measured ? tb_measured_load(usable_on(queue), measured) : usable_on(queue);
 }
 
 static __always_inline u64 mean_load(void)
@@ -318,36 +304,33 @@ static __always_inline u64 clock_of(u32 queue)
 	return tb_global_pool.client[slot(part_on(TB_BEST_EFFORT, queue))].vnow;
 }
 
-/* A period has ended on a queue. */
-static __always_inline void measure_load(u32 queue, u64 period_ns)
-{
-	struct queue_load *load = queue_load_of(queue);
-	u64 usable = usable_on(queue), advance = clock_of(queue) - load->clock;
-
-	load->clock += advance;
-	if (!usable)
-		return;
-	load->time_ns = tb_faded(load->time_ns, period_ns);
-	load->claimed_ns = tb_faded(load->claimed_ns, tb_claimed_ns(advance, usable, period_ns));
-	load->measured = tb_measured(load->time_ns, load->claimed_ns);
-}
-
-/* The pass of a group that cannot use its tickets on any queue follows its parts'. `around` is the price of the group around it. */
-static __noinline int follow_parts(u32 i, u64 around)
+/* If all parts of a group are on one side of its pass, they are shifted, or it follows them (queues.h). */
+static __noinline int shift_parts(u32 i)
 {
 	struct group *group = group_at(i);
-	u64 least = 1ull << 62;
+	u64 pass = group->pass, behind = pass + (1ull << 62), ahead = pass - (1ull << 62), off;
+	u32 can_use = 0;
 
-	group->lags = 0;
+	group->strays = 0;
 	for_each_queue(queue) {
 		struct tb_client *c = &tb_global_pool.client[slot(part_on(i, queue))];
-		u64 within = 2 * tb_held_within(RULES, around, c->tickets, tombola_config.bound_ns);
 
-		if (c->state & TB_ACTIVE)
-			least = tb_min(least, tb_before(group->pass + within, c->pass) ? c->pass - within - group->pass : 0);
+		if (!(c->state & TB_ACTIVE))
+			continue;
+		if (tb_before(c->pass, behind))
+			behind = c->pass;
+		if (tb_before(ahead, c->pass))
+			ahead = c->pass;
+		can_use |= !(c->state & TB_BEHIND);
 	}
-	if (least < 1ull << 62)
-		__sync_fetch_and_add(&group->pass, least);
+	/* None is active. */
+	if (tb_before(ahead, behind))
+		return 0;
+	off = tb_off(pass, behind, ahead);
+	if (can_use)
+		group->shift -= off;
+	else if (!tb_is_negative(off))
+		__sync_fetch_and_add(&group->pass, off);
 	return 0;
 }
 
@@ -358,8 +341,8 @@ static __noinline int renew_price(u32 i)
 	struct tb_client *c = &tb_global_pool.client[slot(i)];
 	u64 above = c->parent ? group_at(c->parent)->price : 1;
 
-	if (group->lags)
-		follow_parts(i, above);
+	if (group->strays)
+		shift_parts(i);
 	group->usable = c->parent ? tb_usable(group->tickets, group->threads, above) : tombola_config.online_cpus;
 	group->price = tb_price(group->all, group->threads, group->usable, above, group->price);
 	return 0;

@@ -1,8 +1,8 @@
 //! Users and currencies on several run queues: their parts on each, and how many tickets count there (`queues.h`).
 
 use tombola_core::limits::{CLIENTS, DEPTH, DRAW_SHIFT};
-use tombola_core::queues::{Measured, PRICE_MAX, SCALE, merged, price, share, usable};
-use tombola_core::{ACTIVE, Economy, Kind, advance};
+use tombola_core::queues::{PRICE_MAX, SCALE, merged, off, price, share, usable};
+use tombola_core::{ACTIVE, BEHIND, Economy, Kind, advance};
 
 /// A group's client on a queue.
 struct Part {
@@ -12,6 +12,8 @@ struct Part {
     here: u64,
     /// How many of the group's usable tickets count here; 0 while none is active.
     counted: u64,
+    /// By how much of that the client was.
+    shifted: u64,
 }
 
 /// A user, or a currency; the first group is the root, whose parts are the best effort of each queue.
@@ -29,8 +31,10 @@ struct Group {
     clock: u64,
     /// Its pass, whichever queue its threads run on (queues.h). `None`: that of the next part that is charged.
     pass: Option<u64>,
-    /// It cannot use its tickets on some queue, and its pass is far behind there.
-    lags: bool,
+    /// A part was too far from that.
+    strays: bool,
+    /// By how much the passes of all parts have been shifted in all.
+    shift: u64,
     /// In ascending order of queues.
     parts: Vec<Part>,
 }
@@ -42,8 +46,6 @@ pub struct Groups {
     groups: Vec<Group>,
     /// CPUs of the machine.
     cpus: u64,
-    /// Of each queue.
-    measured: Vec<Measured>,
     /// How far clocks may be apart, ns.
     bound_ns: u64,
 }
@@ -58,6 +60,7 @@ impl Groups {
             client: economy.on(queue).roots()[1],
             here: 0,
             counted: 0,
+            shifted: 0,
         };
         let root = Group {
             parent: ROOT,
@@ -68,13 +71,13 @@ impl Groups {
             threads: 0,
             clock: 0,
             pass: None,
-            lags: false,
+            strays: false,
+            shift: 0,
             parts: (0..queues).map(part).collect(),
         };
         Self {
             groups: vec![root],
             cpus,
-            measured: vec![Measured::default(); queues],
             bound_ns,
         }
     }
@@ -91,7 +94,8 @@ impl Groups {
             threads: 0,
             clock: 0,
             pass: None,
-            lags: false,
+            strays: false,
+            shift: 0,
             parts: Vec::new(),
         });
         self.groups.len() as u32 - 1
@@ -165,6 +169,7 @@ impl Groups {
                 client,
                 here: 0,
                 counted: 0,
+                shifted: 0,
             },
         );
         client
@@ -186,23 +191,9 @@ impl Groups {
         })
     }
 
-    /// Load of a queue: its usable tickets for each of so many CPUs, as measured.
+    /// Load of a queue: its usable tickets for each of so many CPUs.
     pub fn load(&self, queue: usize, cpus: u64) -> u64 {
-        self.measured[queue].load(self.usable(queue, cpus))
-    }
-
-    fn usable(&self, queue: usize, cpus: u64) -> u64 {
         self.groups[ROOT].parts[queue].here / cpus
-    }
-
-    /// A period has ended on a queue of so many CPUs.
-    pub fn measure(&mut self, economy: &Economy, queue: usize, cpus: u64, period_ns: u64) {
-        let (clock, usable) = (self.clock(economy, queue), self.usable(queue, cpus));
-        let measured = &mut self.measured[queue];
-        match usable {
-            0 => measured.idle_period(clock),
-            _ => measured.period(clock, usable, period_ns),
-        }
     }
 
     pub fn mean_load(&self) -> u64 {
@@ -377,46 +368,55 @@ impl Groups {
         let line: Vec<usize> = self.line(group as usize).filter(|&g| g != ROOT).collect();
         for g in line {
             let around = self.groups[self.groups[g].parent].price;
-            let part = self.part(g, queue).expect("the thread is in it").client;
-            let now = economy.client(part).pass;
             let of = &mut self.groups[g];
+            let at = of.parts.binary_search_by_key(&queue, |part| part.queue);
+            let part = &mut of.parts[at.expect("the thread is in it")];
             let by = advance(ns.unsigned_abs(), 1 << DRAW_SHIFT, of.tickets as u32);
             let pass = match of.pass {
-                None => now,
+                None => economy.client(part.client).pass,
                 Some(pass) if ns < 0 => pass.wrapping_sub(by),
                 Some(pass) => pass.wrapping_add(by),
             };
             of.pass = Some(pass);
-            of.lags |= economy.on(queue).hold(part, pass, around, self.bound_ns);
+            let shift = of.shift.wrapping_sub(part.shifted);
+            part.shifted = of.shift;
+            let queue = economy.on(queue);
+            queue.shift(part.client, shift);
+            of.strays |= queue.hold(part.client, pass, around, self.bound_ns);
         }
     }
 
-    /// The pass of a group that cannot use its tickets on any queue follows its parts'.
-    fn follow_parts(&mut self, economy: &Economy, g: usize) {
-        let around = self.groups[self.groups[g].parent].price;
+    /// If all parts of a group are on one side of its pass, they are shifted, or it follows them (queues.h).
+    fn shift_parts(&mut self, economy: &Economy, g: usize) {
         let of = &mut self.groups[g];
-        let Some(pass) = of.pass.filter(|_| of.lags) else {
+        let Some(pass) = of.pass.filter(|_| of.strays) else {
             return;
         };
-        of.lags = false;
-        let clients = of.parts.iter().map(|part| part.client);
-        let active = clients.filter(|&client| economy.client(client).state & ACTIVE != 0);
-        let ahead = |client| {
-            let within = economy.held_within(client, around, self.bound_ns);
-            let ahead = economy.client(client).pass.wrapping_sub(pass);
-            ahead.wrapping_sub(2 * within) as i64
-        };
-        if let Some(least) = active.map(ahead).min()
-            && least > 0
-        {
-            of.pass = Some(pass.wrapping_add_signed(least));
+        of.strays = false;
+        let clients = of.parts.iter().map(|part| economy.client(part.client));
+        let active = clients.filter(|client| client.state & ACTIVE != 0);
+        let (mut least, mut most, mut can_use) = (i64::MAX, i64::MIN, false);
+        for client in active {
+            let ahead = client.pass.wrapping_sub(pass) as i64;
+            (least, most) = (least.min(ahead), most.max(ahead));
+            can_use |= client.state & BEHIND == 0;
+        }
+        if least > most {
+            return;
+        }
+        let [behind, ahead] = [least, most].map(|by| pass.wrapping_add_signed(by));
+        let off = off(pass, behind, ahead);
+        if can_use {
+            of.shift = of.shift.wrapping_sub(off as u64);
+        } else if off > 0 {
+            of.pass = Some(pass.wrapping_add_signed(off));
         }
     }
 
     /// Computes the prices anew, from the root down.
     pub fn renew_prices(&mut self, economy: &Economy) {
         for g in 0..self.groups.len() {
-            self.follow_parts(economy, g);
+            self.shift_parts(economy, g);
             let of = &self.groups[g];
             let (usable, above) = match g {
                 ROOT => (self.cpus, 1),

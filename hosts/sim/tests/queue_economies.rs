@@ -1,10 +1,10 @@
 //! Random economies of users on a machine with several run queues: does everybody get what is due?
 //!
-//! An economy has ten users and forty processes, a quarter of these with several threads, and in half of the
-//! economies a quarter of the processes is bound to some CPUs; as lab/tests/machine/economies.rs runs them on the kernel, with the same bars.
+//! An economy has ten users and forty processes, a quarter of these with several threads, and in half of the economies a quarter
+//! of the processes is bound to some CPUs; as lab/tests/machine/economies.rs runs them on the kernel, with the same bars.
 //!
-//! Not all accounts are within the bars yet. As many of the first forty economies of each kind may be off as
-//! were off when the mechanism was last changed (`OFF_MAX`): the test keeps what has been reached.
+//! Not all accounts are within the bars yet. As many of the first forty economies of each kind may be off as were off when the
+//! mechanism was last changed (`OFF_MAX`): the test keeps what has been reached. Of any other economies none may be.
 //!
 //!   cargo test --release -p tombola-sim --test queue_economies -- --nocapture
 //!
@@ -155,7 +155,7 @@ const ECONOMIES: u64 = 40;
 
 /// With a queue for each cache and for each CPU, without bound threads and with: how many users, and accounts of both kinds, of
 /// the first forty economies may be off. To be lowered with each fault that is corrected.
-const OFF_MAX: [[(usize, usize); 2]; 2] = [[(0, 14), (0, 100)], [(0, 5), (1, 62)]];
+const OFF_MAX: [[(usize, usize); 2]; 2] = [[(0, 5), (10, 95)], [(0, 6), (1, 49)]];
 
 #[test]
 fn accounts_get_what_is_due_on_several_queues() {

@@ -169,11 +169,6 @@ impl Tombola {
         }
         queues.renews_ns = now + queues.bound_ns / 2;
         queues.groups.renew_prices(&self.economy);
-        for queue in 0..queues.count() {
-            let cpus = queues.cpus(queue).len() as u64;
-            let period_ns = queues.bound_ns / 2;
-            (queues.groups).measure(&self.economy, queue, cpus, period_ns);
-        }
         let clock = |queue| queues.clock(&self.economy, queue);
         let ahead = |a: &usize, b: &usize| (clock(*a).wrapping_sub(clock(*b)) as i64).cmp(&0);
         let fastest = (0..queues.count()).max_by(ahead);
