@@ -15,12 +15,13 @@
  * of the group wakes up, is forked or exits. What runs at that moment was not charged yet, and would be divided by the new
  * tickets: a chain of forks, of which there are two threads whenever one exits, got seven sixths of its due on two queues.
  *
- * The group's pass (tb_hold). A group also has one pass for all queues, which advances by what is charged to any of its parts,
- * by all of its tickets. So the group gets its due on all queues together, whatever its parts lose or gain when their tickets
+ * The group's pass (tb_hold). A group also has one pass for all queues, which advances by what is charged to any of its parts, by
+ * all of its tickets. So the group gets its due on all queues together, whatever its parts lose or gain when their tickets
  * change: if all of them are ahead of it or behind it, all are shifted (tb_off). And a part's pass is held near it. While all
- * queues' clocks advance alike, so do the passes of all parts, and nothing is held. But where threads are bound to the CPUs of a slow queue, its clock falls back for good, whatever else
- * moves. Then the parts there of groups that have threads elsewhere, too, would run by that slow clock. Held, they leave these
- * CPUs to those that have no others, and their groups get the rest of their due where the clocks are fast: max-min fairness.
+ * queues' clocks advance alike, so do the passes of all parts, and nothing is held. But where threads are bound to the CPUs of a
+ * slow queue, its clock falls back for good, whatever else moves. Then the parts there of groups that also have threads elsewhere
+ * would run by that slow clock. Held, they leave these CPUs to those that have no others, and their groups get the rest of their
+ * due where the clocks are fast: max-min fairness.
  *
  * Usable tickets (tb_price, tb_usable). A thread uses at most one CPU, and a group at most as many as it has runnable threads.
  * Within a queue the economy handles tickets beyond that, so the tree has them all. But they would make a queue seem busier than
@@ -144,8 +145,8 @@ TB_INLINE void tb_shift(struct tb_queue *q, const struct tb_rules *r, u32 i, u64
 }
 
 /*
- * Hold a part, just charged, near its group's pass. A part that cannot use its tickets is not held: its queue has forgiven what it
- * could not use. 1: the part was too far from the group's pass. Then tb_off tells whether all parts are on one side of it.
+ * Hold a part, just charged, near its group's pass. A part that cannot use its tickets is not held back: its queue has forgiven
+ * what it could not use. 1: the part was too far from the group's pass. Then tb_off tells whether all are on one side of it.
  */
 TB_INLINE u32 tb_hold(struct tb_queue *q, const struct tb_rules *r, u32 i, u64 group_pass, u64 within)
 {
@@ -154,7 +155,7 @@ TB_INLINE u32 tb_hold(struct tb_queue *q, const struct tb_rules *r, u32 i, u64 g
 
 	if (!(c->state & TB_ACTIVE) || pass == c->pass)
 		return 0;
-	if (!(c->state & TB_BEHIND))
+	if (!(c->state & TB_BEHIND) || tb_before(c->pass, pass))
 		tb_put_near(q, r, i, pass);
 	return 1;
 }

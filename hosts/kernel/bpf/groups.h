@@ -314,13 +314,15 @@ static __noinline int shift_parts(u32 i)
 	group->strays = 0;
 	for_each_queue(queue) {
 		struct tb_client *c = &tb_global_pool.client[slot(part_on(i, queue))];
+		/* With the shift that it has not got yet, not having been charged since. */
+		u64 part = c->pass + group->shift - part_at(part_on(i, queue))->shifted;
 
 		if (!(c->state & TB_ACTIVE))
 			continue;
-		if (tb_before(c->pass, behind))
-			behind = c->pass;
-		if (tb_before(ahead, c->pass))
-			ahead = c->pass;
+		if (tb_before(part, behind))
+			behind = part;
+		if (tb_before(ahead, part))
+			ahead = part;
 		can_use |= !(c->state & TB_BEHIND);
 	}
 	/* None is active. */

@@ -393,11 +393,13 @@ impl Groups {
             return;
         };
         of.strays = false;
-        let clients = of.parts.iter().map(|part| economy.client(part.client));
-        let active = clients.filter(|client| client.state & ACTIVE != 0);
+        let clients = (of.parts.iter()).map(|part| (part, economy.client(part.client)));
+        let active = clients.filter(|(_, client)| client.state & ACTIVE != 0);
         let (mut least, mut most, mut can_use) = (i64::MAX, i64::MIN, false);
-        for client in active {
-            let ahead = client.pass.wrapping_sub(pass) as i64;
+        for (part, client) in active {
+            // With the shift that it has not got yet, not having been charged since.
+            let shift = of.shift.wrapping_sub(part.shifted);
+            let ahead = client.pass.wrapping_add(shift).wrapping_sub(pass) as i64;
             (least, most) = (least.min(ahead), most.max(ahead));
             can_use |= client.state & BEHIND == 0;
         }
