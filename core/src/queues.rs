@@ -24,8 +24,8 @@ pub fn price(active: u64, threads: u64, tickets: u64, above: u64, former: u64) -
     ffi::price(active, threads, tickets, above, former)
 }
 
-/// By how much all active parts of a group are ahead of its pass, given those that are furthest behind and ahead; negative if they
-/// are behind it, 0 if it is between them.
+/// By how much all active parts of a group are ahead of its pass, given those that are furthest behind and ahead; negative if
+/// they are behind it, 0 if it is between them.
 #[must_use]
 pub fn off(group_pass: u64, behind: u64, ahead: u64) -> i64 {
     ffi::off(group_pass, behind, ahead) as i64
