@@ -421,8 +421,8 @@ impl Economy {
         ffi::catch_clock(self.c().0, part, vnow);
     }
 
-    /// Holds a part that was just charged near the pass of its group, a client of a group with this price; clocks may be `bound_ns`
-    /// apart. `true`: it was too far from that ([`queues::off`]).
+    /// Holds a part that was just charged near the pass of its group, a client of a group with this price; clocks may be
+    /// `bound_ns` apart. `true`: it was too far from that ([`queues::off`]).
     pub fn hold(&mut self, part: u32, group_pass: u64, price: u64, bound_ns: u64) -> bool {
         self.check_currency(part);
         let tickets = u64::from(self.client(part).tickets);
