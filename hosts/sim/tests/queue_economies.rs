@@ -11,7 +11,7 @@
 //! | environment | |
 //! |---|---|
 //! | TOMBOLA_ECONOMIES | how many of each kind |
-//! | TOMBOLA_ECONOMIES_FROM | the first seed; with TOMBOLA_ECONOMIES=1 one economy, of which each account that is off is printed |
+//! | TOMBOLA_ECONOMIES_FROM | the first seed; with TOMBOLA_ECONOMIES=1 each account that is off is printed |
 
 #[path = "../../../core/tests/environment/mod.rs"]
 mod environment;
