@@ -9,8 +9,8 @@
  * have, and tells the part around it what has changed since the last time. So nothing is counted twice or lost, whatever moves
  * between two steps; until the last one, shares are a little off.
  *
- * A group's pass and its sums over all queues are changed by atomic operations, and read without a lock. Parts on other queues follow a
- * changed sum when a slice of a thread begins in them (recount).
+ * A group's pass and its sums over all queues are changed by atomic operations, and read without a lock. Parts on other queues
+ * follow a changed sum when a slice of a thread begins in them (recount).
  */
 #pragma once
 #include "state.h"
@@ -35,7 +35,7 @@ struct group {
 	u64 threads; /* and of `threads` */
 	u64 clock;   /* the latest vnow of a part; it goes on with each change */
 	u64 pass;    /* its pass, whichever queue its threads run on (queues.h) */
-	u32 adopts;  /* its pass is to be that of the next part that is charged: it was idle, has been moved, or has other tickets */
+	u32 adopts;  /* its pass is to be that of the next part charged: it was idle, has been moved, or has other tickets */
 	u32 strays;  /* a part was too far from that */
 	u64 shift;   /* by how much the passes of all parts have been shifted in all. Written by the price timer */
 };
@@ -72,8 +72,8 @@ static __always_inline void adopt_pass(u32 i)
 }
 
 /*
- * Under the lock: a part and those around it were charged so much (as used and in advance; negative: less than before in advance).
- * So are their groups, whose passes hold the parts. Not in lottery scheduling: passes are to differ by luck.
+ * Under the lock: a part and those around it were charged so much, as used and in advance (negative: less than before in
+ * advance). So are their groups, whose passes hold the parts. Not in lottery scheduling: passes are to differ by luck.
  */
 static __always_inline void charge_groups(struct tb_queue *q, u32 i, u64 ns)
 {
@@ -143,13 +143,13 @@ static __always_inline bool tell(struct tb_queue *q, u32 i)
 }
 
 /*
- * A part tells the one around it what has changed in it, and if it is time, or none of its threads runs, its tickets are made what
- * they are to be (queues.h). Returns the part around it if that is to follow, too.
+ * A part tells the one around it what has changed in it, and if it is time, or none of its threads runs, its tickets are made
+ * what they are to be (queues.h). Returns the part around it if that is to follow, too.
  */
 __noinline u32 step_follow(u32 i, u32 place, u32 is_time)
 {
 	struct run_queue *rq = queue_at(place);
-	u32 parent, tickets;
+	u32 parent, tickets, runs;
 
 	if (!rq)
 		return TB_NONE;
@@ -157,7 +157,8 @@ __noinline u32 step_follow(u32 i, u32 place, u32 is_time)
 	parent = tb_at(&rq->economy, i)->parent;
 	if (parent) {
 		tickets = (u32)portion_of(part_at(i), group_at(i), group_at(i)->tickets);
-		if (tickets && tickets != tb_at(&rq->economy, i)->tickets && (is_time || !part_at(i)->told || !tb_at(&rq->economy, i)->precharged_ns))
+		runs = part_at(i)->told && tb_at(&rq->economy, i)->precharged_ns;
+		if (tickets && tickets != tb_at(&rq->economy, i)->tickets && (is_time || !runs))
 			tb_set_tickets(&rq->economy, RULES, i, tickets);
 		if (!tell(&rq->economy, i))
 			parent = TB_NONE;
