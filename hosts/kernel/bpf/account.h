@@ -9,12 +9,12 @@
 #include "steps.h"
 
 /*
- * Charge a leaf that gets a CPU in advance, in a step after the draw; also on a queue of one CPU, as its groups may have threads
- * on others. The slice of a lone thread is longer than a quantum, but will be cut when another thread waits.
+ * Charge a leaf that gets a CPU in advance, in a step after the draw; not on a queue of one CPU, since no other CPU picks there.
+ * The slice of a lone thread is longer than a quantum, but will be cut when another thread waits.
  */
 static __always_inline void charge_in_advance(u32 leaf, u64 slice_ns)
 {
-	if (tombola_config.nr_cpus > 1)
+	if (CPUS_OF_A_QUEUE > 1)
 		settle_bill(leaf, tb_min(slice_ns, tombola_config.rules.quantum_ns));
 }
 

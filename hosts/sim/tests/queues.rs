@@ -77,31 +77,30 @@ fn shares_hold_where_no_partition_gives_them() {
     assert!(moves > 10, "{moves}");
 }
 
-/// By MQS's rule the queue with three tasks gives one to a queue with two, again and again, whatever was received. The passes of
-/// the users, which hold for all queues, give each user its due all the same.
+/// By MQS's rule the queue with three tasks gives one to a queue with two, again and again, whatever was received. The user with
+/// one task misses a part of its due for ever.
 #[test]
-fn mqs_s_rule_moves_more_and_users_keep_their_shares() {
+fn mqs_s_rule_moves_more_and_shares_less() {
     let (parts, moves) = without_a_partition(Balance::Mqs);
     let (_, by_clock) = without_a_partition(Balance::Clock);
-    assert!(
-        parts.iter().all(|part| (part - 1.0).abs() < 0.01),
-        "{parts:?}"
-    );
+    assert!(parts[2] < 0.97, "{parts:?}");
     assert!(moves > 10 * by_clock, "{moves}, {by_clock}");
     // One a tick and queue at most.
     assert!(moves <= 4 * 20 * 1000, "{moves}");
 }
 
-/// A user has a thread on CPU 0, beside another user's that is bound to CPU 0, and one on CPU 1, beside its own. It is due two
-/// thirds of the machine, and can have them: CPU 1, and a third of CPU 0. By the tickets on each queue alone, it would have half
-/// of CPU 0, too, however much it gets on CPU 1.
+/// A user has two threads on CPUs 0 and 1, beside two of another user that are bound to them, and two on CPUs 2 and 3. It is due
+/// two thirds of the machine, and can have them: CPUs 2 and 3, and a third of the others. By the tickets on each queue alone, it
+/// would have half of those, too, however much it gets elsewhere.
 #[test]
 fn a_user_is_held_back_where_others_are_bound() {
-    let topology = Topology::from(2);
-    let scheduler = Tombola::with_queues(Rules::stride(MS), topology, 1, 20 * MS);
+    let topology = Topology::from(4);
+    let scheduler = Tombola::with_queues(Rules::stride(MS), topology, 2, 10 * MS);
     let mut simulation = Simulation::new(scheduler, topology, Costs::default(), 1);
     let [rich, poor] = [2000, 1000].map(|tickets| simulation.scheduler.user(tickets));
-    let tasks = [(rich, 0b01), (rich, 0b10), (poor, 0b01)].map(|(user, mask)| {
+    let kinds = [(rich, 0b0011), (rich, 0b1100), (poor, 0b0011)];
+    let tasks = [0, 1, 2, 0, 1, 2].map(|kind| {
+        let (user, mask): (u32, u64) = kinds[kind];
         let task = simulation.task(user, 100, hog());
         simulation.set_mask(task, mask);
         task
@@ -111,7 +110,8 @@ fn a_user_is_held_back_where_others_are_bound() {
     let before = used(&simulation);
     simulation.run_for(20 * SECOND);
     let after = used(&simulation);
-    let rates = [0, 1, 2].map(|i| (after[i] - before[i]) as f64 / (20 * SECOND) as f64);
+    let used = |i| (after[i] - before[i] + after[i + 3] - before[i + 3]) as f64;
+    let rates = [0, 1, 2].map(|i| used(i) / (40 * SECOND) as f64);
     for (rate, due) in rates.into_iter().zip([1.0 / 3.0, 1.0, 2.0 / 3.0]) {
         assert!((rate - due).abs() < 0.01, "{rates:?}");
     }

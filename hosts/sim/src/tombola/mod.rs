@@ -286,7 +286,7 @@ impl Tombola {
         let quantum_ns = self.economy.rules().quantum_ns;
         self.long_slices |= slice_ns > quantum_ns;
         self.slices += 1;
-        if machine.cpus() > 1 {
+        if self.cpus(machine, self.accounts[task].queue).len() > 1 {
             self.settle(machine, task, slice_ns.min(quantum_ns));
         }
         machine.set_slice_end(cpu, machine.now + slice_ns);
