@@ -21,7 +21,7 @@
  * queues' clocks advance alike, so do the passes of all parts, and nothing is held. But where threads are bound to the CPUs of a
  * slow queue, its clock falls back for good, whatever else moves. Then the parts there of groups that also have threads elsewhere
  * would run by that slow clock. Held, they leave these CPUs to those that have no others, and their groups get the rest of their
- * due where the clocks are fast: max-min fairness. (The kernel does not hold parts yet.) On queues of one CPU nothing is held: many
+ * due where the clocks are fast: max-min fairness. (The kernel does not hold parts yet.) Queues of one CPU hold none: many
  * users would be alone on a queue, and their held passes be its clock, which must tell how loaded it is.
  *
  * Usable tickets (tb_price, tb_usable). A thread uses at most one CPU, and a group at most as many as it has runnable threads.
