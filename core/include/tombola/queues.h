@@ -127,7 +127,7 @@ TB_INLINE u64 tb_held_within(const struct tb_rules *r, u64 price, u64 tickets, u
 }
 
 /* Set the pass of an active part; not so far from vnow that arithmetic would not fit. */
-TB_FN u32 tb_put_near(struct tb_queue *q, const struct tb_rules *r, u32 i, u64 pass)
+TB_INLINE u32 tb_put_near(struct tb_queue *q, const struct tb_rules *r, u32 i, u64 pass)
 {
 	struct tb_client *c = tb_at(q, i), *p = tb_at(q, c->parent);
 

@@ -12,9 +12,9 @@
  * Charge a leaf that gets a CPU in advance, in a step after the draw; not on a queue of one CPU, since no other CPU picks there.
  * The slice of a lone thread is longer than a quantum, but will be cut when another thread waits.
  */
-static __always_inline void charge_in_advance(u32 leaf, s32 cpu, u64 slice_ns)
+static __always_inline void charge_in_advance(u32 leaf, u64 slice_ns)
 {
-	if (cpus_beside(cpu) > 1)
+	if (CPUS_OF_A_QUEUE > 1)
 		settle_bill(leaf, tb_min(slice_ns, tombola_config.rules.quantum_ns));
 }
 

@@ -34,11 +34,8 @@ static __always_inline bool is_inactive(s32 cpu)
 	return tombola_config.nr_cpus > 1 && !(active_cpus(((u32)cpu & (NR_CPUS - 1)) / 64) & 1ull << ((u32)cpu & 63));
 }
 
-/* The CPUs that draw from the same queue. */
-static __always_inline u32 cpus_beside(s32 cpu)
-{
-	return several() ? queue_cpus[place_of_cpu(cpu) & (NR_QUEUES - 1)].cpus : tombola_config.nr_cpus;
-}
+/* All queues have as many. */
+#define CPUS_OF_A_QUEUE (several() ? queue_cpus[0].cpus : tombola_config.nr_cpus)
 
 enum which { ALL_CPUS, ACTIVE_CPUS, INACTIVE_CPUS };
 

@@ -9,8 +9,8 @@
  * have, and tells the part around it what has changed since the last time. So nothing is counted twice or lost, whatever moves
  * between two steps; until the last one, shares are a little off.
  *
- * The sums of a group over all queues are changed by atomic operations, and read without a lock. Parts on other queues follow a
- * changed sum when a slice of a thread begins in them (recount).
+ * A group's pass and its sums over all queues are changed by atomic operations, and read without a lock. Parts on other queues
+ * follow a changed sum when a slice of a thread begins in them (recount).
  */
 #pragma once
 #include "state.h"
@@ -21,6 +21,7 @@ struct part {
 	u64 threads;      /* and how many threads these are or have */
 	u64 told;         /* how many of the group's usable tickets count here, as the part around it was told; 0 for none */
 	u64 told_threads; /* and how many threads */
+	u64 shifted;      /* by how much of its group's shift its pass was shifted */
 };
 
 struct part parts[IF_SEVERAL(TB_CLIENTS)];
@@ -33,6 +34,10 @@ struct group {
 	u64 all;     /* the sum of `here` over its parts */
 	u64 threads; /* and of `threads` */
 	u64 clock;   /* the latest vnow of a part; it goes on with each change */
+	u64 pass;    /* its pass, whichever queue its threads run on (queues.h) */
+	u32 adopts;  /* its pass is to be that of the next part charged: it was idle, has been moved, or has other tickets */
+	u32 strays;  /* a part was too far from that */
+	u64 shift;   /* by how much the passes of all parts have been shifted in all. Written by the price timer */
 };
 
 struct group groups[IF_SEVERAL(TB_CLIENTS)];
@@ -56,6 +61,50 @@ static __always_inline void group_init(u32 i, u64 tickets)
 	group->tickets = tickets << ticket_shift();
 	group->usable = tb_usable(group->tickets, 1, TB_PRICE_MAX);
 	group->price = TB_PRICE_MAX;
+	group->adopts = 1;
+}
+
+/* Its passes, on other queues or in another currency, say nothing about the ones to come. */
+static __always_inline void adopt_pass(u32 i)
+{
+	if (several())
+		group_at(i)->adopts = 1;
+}
+
+/*
+ * Under the lock: a part and those around it were charged so much, as used and in advance (negative: less than before in
+ * advance). So are their groups, whose passes hold the parts. Not in lottery scheduling: passes are to differ by luck. And not
+ * on queues of one CPU (queues.h).
+ */
+static __always_inline void charge_groups(struct tb_queue *q, u32 i, u64 ns)
+{
+	if (!several() || CPUS_OF_A_QUEUE == 1 || RULES->lottery)
+		return;
+	tb_loop(TB_DEPTH) {
+		struct group *group = group_at(i);
+		struct part *part = part_at(i);
+		u32 parent = tb_at(q, i)->parent;
+		u64 by, within, shift;
+
+		if (!i || !parent)
+			break;
+		by = tb_advance(tb_is_negative(ns) ? 0 - ns : ns, TB_DRAW_ONE, group->tickets);
+		if (tb_is_negative(ns))
+			by = 0 - by;
+		if (group->adopts) {
+			group->adopts = 0;
+			group->pass = tb_at(q, i)->pass;
+		} else {
+			__sync_fetch_and_add(&group->pass, by);
+		}
+		within = tb_held_within(RULES, group_at(parent)->price, tb_at(q, i)->tickets, tombola_config.bound_ns);
+		shift = group->shift - part->shifted;
+		part->shifted += shift;
+		tb_shift(q, RULES, i, shift);
+		if (tb_hold(q, RULES, i, group->pass, within))
+			group->strays = 1;
+		i = parent;
+	}
 }
 
 /* Under the lock: usable tickets and runnable threads of a part's clients have changed by so much. */
@@ -95,13 +144,14 @@ static __always_inline bool tell(struct tb_queue *q, u32 i)
 }
 
 /*
- * A part tells the one around it what has changed in it, and if it is time or it was idle, its tickets are made what they are to
- * be (queues.h). Returns the part around it if that is to follow, too.
+ * A part tells the one around it what has changed in it, and if it is time, or none of its threads runs, its tickets are made
+ * what they are to be (queues.h). On a queue of one CPU, an active part counts as running. Returns the part around it if that is
+ * to follow, too.
  */
 __noinline u32 step_follow(u32 i, u32 place, u32 is_time)
 {
 	struct run_queue *rq = queue_at(place);
-	u32 parent, tickets;
+	u32 parent, tickets, runs;
 
 	if (!rq)
 		return TB_NONE;
@@ -109,7 +159,8 @@ __noinline u32 step_follow(u32 i, u32 place, u32 is_time)
 	parent = tb_at(&rq->economy, i)->parent;
 	if (parent) {
 		tickets = (u32)portion_of(part_at(i), group_at(i), group_at(i)->tickets);
-		if (tickets && tickets != tb_at(&rq->economy, i)->tickets && (is_time || !part_at(i)->told))
+		runs = part_at(i)->told && (CPUS_OF_A_QUEUE == 1 || tb_at(&rq->economy, i)->precharged_ns);
+		if (tickets && tickets != tb_at(&rq->economy, i)->tickets && (is_time || !runs))
 			tb_set_tickets(&rq->economy, RULES, i, tickets);
 		if (!tell(&rq->economy, i))
 			parent = TB_NONE;
@@ -165,14 +216,19 @@ static __always_inline void count_leaf(struct tb_queue *q, u32 leaf, bool runnab
 	part->told_threads = runnable;
 }
 
-/* Under the lock: a leaf is about to join parts that may have been idle, while their groups' clocks went on at other queues. */
-static __always_inline void catch_clocks(struct tb_queue *q, u32 i)
+/*
+ * Under the lock: a leaf is about to join parts that may have been idle, while their groups' clocks went on at other queues; or
+ * whole groups were idle.
+ */
+static __always_inline void wake_groups(struct tb_queue *q, u32 i)
 {
 	tb_loop(TB_DEPTH) {
 		i = tb_at(q, i)->parent;
 		if (!i)
 			break;
 		tb_catch_clock(tb_at(q, i), group_at(i)->clock);
+		if (!group_at(i)->threads)
+			group_at(i)->adopts = 1;
 	}
 }
 
@@ -238,17 +294,49 @@ static __always_inline u64 load_of(u32 queue)
 {
 	u32 cpus = queue_cpus[queue & (NR_QUEUES - 1)].cpus;
 
-	return part_at(part_on(TB_BASE, queue))->here / (cpus ? cpus : 1);
+	return part_at(part_on(TB_BEST_EFFORT, queue))->here / (cpus ? cpus : 1);
 }
 
 static __always_inline u64 mean_load(void)
 {
-	return group_at(TB_BASE)->all / (tombola_config.online_cpus ? tombola_config.online_cpus : 1);
+	return group_at(TB_BEST_EFFORT)->all / (tombola_config.online_cpus ? tombola_config.online_cpus : 1);
 }
 
 static __always_inline u64 clock_of(u32 queue)
 {
-	return tb_global_pool.client[slot(part_on(TB_BASE, queue))].vnow;
+	return tb_global_pool.client[slot(part_on(TB_BEST_EFFORT, queue))].vnow;
+}
+
+/* If all parts of a group are on one side of its pass, they are shifted, or it follows them (queues.h). */
+static __noinline int shift_parts(u32 i)
+{
+	struct group *group = group_at(i);
+	u64 pass = group->pass, behind = pass + (1ull << 62), ahead = pass - (1ull << 62), off;
+	u32 can_use = 0;
+
+	group->strays = 0;
+	for_each_queue(queue) {
+		struct tb_client *c = &tb_global_pool.client[slot(part_on(i, queue))];
+		/* With the shift that it has not got yet, not having been charged since. */
+		u64 part = c->pass + group->shift - part_at(part_on(i, queue))->shifted;
+
+		if (!(c->state & TB_ACTIVE))
+			continue;
+		if (tb_before(part, behind))
+			behind = part;
+		if (tb_before(ahead, part))
+			ahead = part;
+		can_use |= !(c->state & TB_BEHIND);
+	}
+	/* None is active. */
+	if (tb_before(ahead, behind))
+		return 0;
+	off = tb_off(pass, behind, ahead);
+	if (can_use)
+		group->shift -= off;
+	else if (!tb_is_negative(off))
+		__sync_fetch_and_add(&group->pass, off);
+	return 0;
 }
 
 /* Compute a group's price anew, from the one of its currency. */
@@ -258,6 +346,8 @@ static __noinline int renew_price(u32 i)
 	struct tb_client *c = &tb_global_pool.client[slot(i)];
 	u64 above = c->parent ? group_at(c->parent)->price : 1;
 
+	if (group->strays)
+		shift_parts(i);
 	group->usable = c->parent ? tb_usable(group->tickets, group->threads, above) : tombola_config.online_cpus;
 	group->price = tb_price(group->all, group->threads, group->usable, above, group->price);
 	return 0;

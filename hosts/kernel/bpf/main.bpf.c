@@ -282,7 +282,7 @@ void BPF_STRUCT_OPS(tombola_dispatch, s32 cpu, struct task_struct *prev)
 		slice_ns = SLICE_MIN_NS;
 	else
 		slice_ns = slice_for(&rq->economy, winner, waiting + c->kthreads + kthread);
-	charge_in_advance(winner, cpu, slice_ns);
+	charge_in_advance(winner, slice_ns);
 	if (lone_slices && waiting && held && slice_is_over(c, now))
 		slices_share(now);
 	if (winner == held && prev) {
@@ -359,7 +359,7 @@ void BPF_STRUCT_OPS(tombola_running, struct task_struct *p)
 	t->slice_ns = p->scx.slice;
 	/* A thread that was not drawn was not charged in advance. It need not be while none waits. */
 	if (rq->economy.waiting)
-		charge_in_advance(t->client, cpu, t->slice_ns);
+		charge_in_advance(t->client, t->slice_ns);
 	now = now_ns();
 	begin(cpu, &rq->economy, t, now);
 	if (c->late == t->client || (recheck && !step_stays(t->client, cpu_mask(cpu), now)))

@@ -149,10 +149,12 @@ static __always_inline u32 tickets_at(struct tb_queue *q, u32 client)
 /* Under the lock of its queue; those of a group then need follow_all. */
 static __always_inline void set_tickets(struct tb_queue *q, u32 client, u32 tickets)
 {
-	if (is_leaf(client))
+	if (is_leaf(client)) {
 		tb_set_tickets(q, RULES, client, tickets << ticket_shift());
-	else
+	} else {
 		group_at(client)->tickets = (u64)tickets << ticket_shift();
+		adopt_pass(client);
+	}
 }
 
 /* Is a frozen thread runnable, on any queue? */
@@ -550,6 +552,8 @@ __noinline int step_move(u64 number, u64 to, u64 how)
 		if (several())
 			uncount(&rq->economy, rq->moved);
 		tb_move(&rq->economy, RULES, rq->moved, rq->into);
+		if (!is_leaf(rq->moved))
+			adopt_pass(rq->moved);
 	}
 	may = (s32)rq->verdict;
 	bpf_spin_unlock(&rq->lock);
@@ -626,6 +630,7 @@ static __always_inline void move_like(u32 group, u32 like)
 	for_each_queue(queue) {
 		move_part(group, like, queue);
 	}
+	adopt_pass(group);
 }
 
 /* step_move, on all queues. */
@@ -750,6 +755,7 @@ __noinline int step_settle_running(s32 cpu, u32 client, u64 now, u32 seed)
 		if (state_of(TB_FROZEN)->members)
 			rq->economy.charge_also = part_on(pays_for(&rq->economy, leaf), place_of_cpu(cpu));
 		tb_charge(&rq->economy, RULES, leaf);
+		charge_groups(&rq->economy, tb_at(&rq->economy, leaf)->parent, ran_ns);
 	}
 	bpf_spin_unlock(&rq->lock);
 	return 0;

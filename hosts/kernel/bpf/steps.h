@@ -26,18 +26,24 @@ static __always_inline void charge(struct tb_queue *q, u32 leaf, u64 next_ns, u3
 	struct client_state *state = state_of(leaf);
 	struct task *t = task_at(leaf);
 	struct tb_bill *bill = &q->bill;
-	u64 counted_ns = tb_min(state->uncounted_ns, t->unpaid_ns);
+	u64 counted_ns = tb_min(state->uncounted_ns, t->unpaid_ns), used_ns = t->unpaid_ns - counted_ns;
+	u64 ns = used_ns + next_ns - state->precharge_ns;
+	u32 also = TB_NONE;
 
-	bill->used_ns = t->unpaid_ns - counted_ns;
+	bill->used_ns = used_ns;
 	bill->precharge_ns = state->precharge_ns;
 	bill->next_ns = next_ns;
 	bill->seed = seed;
-	if (bill->used_ns && state_of(TB_FROZEN)->members)
-		q->charge_also = part_on(pays_for(q, leaf), place_of_leaf(leaf));
+	if (used_ns && state_of(TB_FROZEN)->members)
+		also = part_on(pays_for(q, leaf), place_of_leaf(leaf));
+	q->charge_also = also;
 	t->unpaid_ns = 0;
 	state->uncounted_ns -= counted_ns;
 	state->precharge_ns = next_ns;
 	tb_charge(q, RULES, leaf);
+	charge_groups(q, tb_at(q, leaf)->parent, ns);
+	if (several() && also)
+		charge_groups(q, also, used_ns);
 }
 
 /* Is there anything to charge? Often there is not. */
@@ -243,7 +249,7 @@ static __always_inline void arrive(struct tb_queue *q, u32 leaf)
 	if (!several())
 		return;
 	task_at(leaf)->arriving = 0;
-	catch_clocks(q, leaf);
+	wake_groups(q, leaf);
 	count_leaf(q, leaf, true);
 }
 
@@ -368,12 +374,20 @@ static __always_inline void leave(u32 leaf)
 __noinline int step_charge_heir(u32 client, u32 heir, u64 forked_ns, u32 place)
 {
 	struct run_queue *rq = queue_at(place);
-	u32 part = part_on(client, place);
+	u32 part = part_on(client, place), paying;
+	u64 pass;
 
 	if (!rq)
 		return 0;
 	bpf_spin_lock(&rq->lock);
+	paying = tb_child_of(&rq->economy, tb_at(&rq->economy, part)->parent, heir);
+	pass = tb_at(&rq->economy, paying)->pass;
 	tb_charge_heir(&rq->economy, RULES, part, heir, forked_ns);
+	if (several() && paying && !is_leaf(paying)) {
+		pass = tb_at(&rq->economy, paying)->pass - pass;
+		pass = tb_service_ns(pass, tb_at(&rq->economy, paying)->tickets);
+		__sync_fetch_and_add(&group_at(paying)->pass, tb_advance(pass, TB_DRAW_ONE, group_at(paying)->tickets));
+	}
 	/* An exiting thread may sleep before its last stop: what it uses from here on is counted from 0. */
 	tb_at(&rq->economy, part)->young_ns = 0;
 	state_of(client)->forked_ns = 0;

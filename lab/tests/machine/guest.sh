@@ -19,7 +19,10 @@ all_end() { # USER
 
 schedule() { # OPTIONS
     tombola start $1 >/tmp/started &
-    until grep -qx enabled /sys/kernel/sched_ext/state; do sleep 0.2; done
+    until grep -qx enabled /sys/kernel/sched_ext/state; do
+        kill -0 $! || exit 1
+        sleep 0.2
+    done
 }
 
 # The status, on one line, when all exits have been reported: kernels before 6.18 report an exit only when the last reference to
