@@ -1,9 +1,11 @@
 //! The decisions between several run queues.
 
 use std::collections::VecDeque;
+use tombola_core::limits::DRAW_SHIFT;
 use tombola_core::queues::{
-    PRICE_MAX, Place, SCALE, ahead, fits_better, gap, is_fast, may_move, merged, mqs_load,
-    mqs_neighbours, mqs_push, neighbours, off, price, pulls_from, share, usable, waking_place,
+    PRICE_MAX, Place, SCALE, ahead, cpus, excess, fits_better, gap, is_fast, may_move, merged,
+    mqs_load, mqs_neighbours, mqs_push, neighbours, off, price, pulls_from, share, usable,
+    waking_place, widest,
 };
 use tombola_core::{BEST_EFFORT, Economy, Kind, Rules, advance};
 
@@ -112,6 +114,35 @@ fn what_moves_fits_the_gap() {
     assert!(fits_better(100, 1, 0));
     assert!(!fits_better(100, 50, 51));
     assert!(may_move(100, 300, false) && !may_move(100, 301, false) && may_move(100, 301, true));
+}
+
+/// At 500 tickets for each CPU, a pass of 2^20 for a ticket and ns advances by 2^20 / 500 a ns.
+#[test]
+fn a_clock_forgets_what_goes_too_fast() {
+    let (ms, load) = (1_000_000, 500 << 8);
+    let at_mean = advance(ms, 1 << DRAW_SHIFT, 500);
+    for past in [0, at_mean, 63 * at_mean] {
+        assert_eq!(excess(past, ms, load), 0);
+        assert_eq!(excess(past.wrapping_neg(), ms, load), 0);
+    }
+    let most = advance(64 * ms, 1 << DRAW_SHIFT, 500);
+    assert_eq!(excess(most + 9, ms, load), 9);
+    assert_eq!(excess((most + 9).wrapping_neg(), ms, load) as i64, -9);
+}
+
+#[test]
+fn a_group_is_as_wide_as_it_was_lately() {
+    let mut of_late = widest(0, 4);
+    assert_eq!(cpus(of_late), 4);
+    for _ in 0..15 {
+        of_late = widest(of_late, 3);
+        assert_eq!(cpus(of_late), 4);
+    }
+    for _ in 0..15 {
+        of_late = widest(of_late, 3);
+    }
+    assert_eq!(cpus(of_late), 3);
+    assert_eq!(cpus(widest(of_late, 5)), 5);
 }
 
 #[test]

@@ -32,6 +32,7 @@ struct way {
 	u64 best_worth;
 	u32 best;
 	u32 looks;
+	u64 queues; /* to which one of them may go (reach_of) */
 };
 
 /* One may be under way on a CPU when the timer interrupts, and begins another. */
@@ -84,9 +85,9 @@ __noinline u32 step_move_out(u32 i, u32 from, u32 cpu, u32 own)
 	parent = tb_at(&rq->economy, i)->parent;
 	way->group[level & (LEVELS - 1)] = whole_of(i);
 	part->here -= way->counted[level & (LEVELS - 1)];
-	part->threads--;
+	count_threads(part, group, 0 - 1ull);
 	if (parent) {
-		way->pass[level & (LEVELS - 1)] = tb_at(&rq->economy, i)->pass;
+		way->pass[level & (LEVELS - 1)] = tb_at(&rq->economy, i)->pass - part_at(parent)->offset;
 		tickets = (u32)portion_of(part, group, group->tickets);
 		if (tickets && tickets != tb_at(&rq->economy, i)->tickets)
 			tb_set_share(&rq->economy, RULES, i, tickets, tb_at(&rq->economy, i)->pass);
@@ -118,10 +119,13 @@ __noinline int step_move_in(u32 level, u32 to, u32 cpu, u32 own)
 		return 0;
 	bpf_spin_lock(&rq->lock);
 	c = tb_at(&rq->economy, i);
-	tb_catch_clock(c, group->clock);
+	if (whole_of(i) == TB_BEST_EFFORT)
+		look_at_clock(&rq->economy, i);
+	catch_clock(&rq->economy, i);
 	part->here += way->counted[level & (LEVELS - 1)];
-	part->threads++;
+	count_threads(part, group, 1);
 	if (c->parent) {
+		pass += part_at(c->parent)->offset;
 		tickets = (u32)portion_of(part, group, group->tickets);
 		if (!tickets)
 			tickets = c->tickets;
@@ -387,23 +391,59 @@ static __always_inline u64 ahead_of(u32 own, u32 other)
 	return tb_ahead(clock_of(own), clock_of(other), gap, mean_load(), tombola_config.bound_ns);
 }
 
-/* The neighbour that is ahead most, or if none is to get a thread the fastest queue, if that is; or `own`. */
+/* The queues to which one of the threads may go that have waited longest on a queue. */
+__noinline u64 reach_of(u32 from)
+{
+	struct run_queue *rq = queue_at(from);
+	struct way *way = way_of(bpf_get_smp_processor_id(), 1);
+	u32 leaf;
+
+	if (!rq)
+		return 0;
+	way->queues = 0;
+	way->looks = 0;
+	leaf = rq->economy.oldest;
+	tb_loop(CANDIDATES) {
+		if (!leaf || way->looks++ >= CANDIDATES)
+			break;
+		way->queues |= task_at(leaf)->queues;
+		leaf = tb_at(&rq->economy, leaf)->newer;
+	}
+	return way->queues;
+}
+
+/*
+ * Of the queues to which one of the threads may go that wait on a queue: the neighbour that is ahead most, or if none is to get a
+ * thread the fastest queue, if that is; or `own`. If all of them are bound, none of these may be among the queues that are ahead.
+ */
 static __noinline u32 partner_of(u32 own)
 {
-	u32 partner = own;
-	u64 most = 0;
+	u64 reach = reach_of(own), most = 0;
+	u32 n = tombola_config.nr_queues, partner = own;
 
 	for (u32 k = 0; k < 4; k++) {
-		u32 other = tb_neighbour(own, tombola_config.nr_queues, k);
-		u64 ahead = ahead_of(own, other);
+		u32 other = tb_neighbour(own, n, k);
+		u64 ahead = reach >> (other & 63) & 1 ? ahead_of(own, other) : 0;
 
 		if (ahead > most) {
 			most = ahead;
 			partner = other;
 		}
 	}
-	if (partner == own && ahead_of(own, fastest_queue))
+	if (partner != own)
+		return partner;
+	if (reach >> (fastest_queue & 63) & 1 && ahead_of(own, fastest_queue))
 		return fastest_queue;
+	if (reach << (64 - n) == ~0ull << (64 - n))
+		return own;
+	for_each_queue(other) {
+		u64 ahead = reach >> (other & 63) & 1 ? ahead_of(own, other) : 0;
+
+		if (ahead > most) {
+			most = ahead;
+			partner = other;
+		}
+	}
 	return partner;
 }
 
@@ -516,11 +556,13 @@ static int price_timer_fired(void *map, u32 *key, struct price_timer *value)
 	renew_price(TB_FROZEN);
 	renew_prices(FIRST_GROUP);
 	for_each_queue(queue) {
+		step_look(queue);
 		if (tb_before(clock_of(fastest), clock_of(queue)))
 			fastest = queue;
 		empty_queue(queue);
 	}
 	fastest_queue = fastest;
+	group_at(TB_BEST_EFFORT)->clock = clock_of(fastest);
 	return 0;
 }
 

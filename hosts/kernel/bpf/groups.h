@@ -22,6 +22,8 @@ struct part {
 	u64 told;         /* how many of the group's usable tickets count here, as the part around it was told; 0 for none */
 	u64 told_threads; /* and how many threads */
 	u64 shifted;      /* by how much of its group's shift its pass was shifted */
+	u64 offset;       /* of best effort: by how much vnow is ahead of the queue's clock (queues.h). Otherwise 0 */
+	u64 seen;         /* of best effort: vnow at the last look (look_at_clock) */
 };
 
 struct part parts[IF_SEVERAL(TB_CLIENTS)];
@@ -33,6 +35,8 @@ struct group {
 	u64 price;   /* tb_price */
 	u64 all;     /* the sum of `here` over its parts */
 	u64 threads; /* and of `threads` */
+	u64 width;   /* on as many CPUs they can run at once, where they are */
+	u64 widest;  /* the most of late (queues.h). Written by the price timer */
 	u64 clock;   /* the latest vnow of a part; it goes on with each change */
 	u64 pass;    /* its pass, whichever queue its threads run on (queues.h) */
 	u32 adopts;  /* its pass is to be that of the next part charged: it was idle, has been moved, or has other tickets */
@@ -84,16 +88,17 @@ static __always_inline void charge_groups(struct tb_queue *q, u32 i, u64 ns)
 		struct group *group = group_at(i);
 		struct part *part = part_at(i);
 		u32 parent = tb_at(q, i)->parent;
-		u64 by, within, shift;
+		u64 by, within, shift, offset;
 
 		if (!i || !parent)
 			break;
+		offset = part_at(parent)->offset;
 		by = tb_advance(tb_is_negative(ns) ? 0 - ns : ns, TB_DRAW_ONE, group->tickets);
 		if (tb_is_negative(ns))
 			by = 0 - by;
 		if (group->adopts) {
 			group->adopts = 0;
-			group->pass = tb_at(q, i)->pass;
+			group->pass = tb_at(q, i)->pass - offset;
 		} else {
 			__sync_fetch_and_add(&group->pass, by);
 		}
@@ -101,10 +106,19 @@ static __always_inline void charge_groups(struct tb_queue *q, u32 i, u64 ns)
 		shift = group->shift - part->shifted;
 		part->shifted += shift;
 		tb_shift(q, RULES, i, shift);
-		if (tb_hold(q, RULES, i, group->pass, within))
+		if (tb_hold(q, RULES, i, group->pass + offset, within))
 			group->strays = 1;
 		i = parent;
 	}
+}
+
+/* A part can use the CPUs of its queue. Of that the group's width is the sum. */
+static __always_inline void count_threads(struct part *part, struct group *group, u64 threads)
+{
+	u64 before = tb_min(part->threads, CPUS_OF_A_QUEUE);
+
+	part->threads += threads;
+	__sync_fetch_and_add(&group->width, tb_min(part->threads, CPUS_OF_A_QUEUE) - before);
 }
 
 /* Under the lock: usable tickets and runnable threads of a part's clients have changed by so much. */
@@ -115,11 +129,22 @@ static __always_inline void count_in(struct tb_queue *q, u32 i, u64 usable, u64 
 	struct tb_client *c = tb_at(q, i);
 
 	part->here += usable;
-	part->threads += threads;
+	count_threads(part, group, threads);
 	__sync_fetch_and_add(&group->all, usable);
 	__sync_fetch_and_add(&group->threads, threads);
-	if (tb_before(group->clock, c->vnow))
+	if (whole_of(i) != TB_BEST_EFFORT && tb_before(group->clock, c->vnow))
 		group->clock = c->vnow;
+}
+
+/* Under the lock: a part is about to get a thread. If it was idle, its clock is the latest of its group's. */
+static __always_inline void catch_clock(struct tb_queue *q, u32 i)
+{
+	struct tb_client *c = tb_at(q, i);
+
+	if (whole_of(i) != TB_BEST_EFFORT)
+		tb_catch_clock(c, group_at(i)->clock);
+	else if (!c->active)
+		part_at(i)->offset = c->vnow - group_at(i)->clock;
 }
 
 /*
@@ -226,7 +251,7 @@ static __always_inline void wake_groups(struct tb_queue *q, u32 i)
 		i = tb_at(q, i)->parent;
 		if (!i)
 			break;
-		tb_catch_clock(tb_at(q, i), group_at(i)->clock);
+		catch_clock(q, i);
 		if (!group_at(i)->threads)
 			group_at(i)->adopts = 1;
 	}
@@ -304,7 +329,31 @@ static __always_inline u64 mean_load(void)
 
 static __always_inline u64 clock_of(u32 queue)
 {
-	return tb_global_pool.client[slot(part_on(TB_BEST_EFFORT, queue))].vnow;
+	u32 part = part_on(TB_BEST_EFFORT, queue);
+
+	return tb_global_pool.client[slot(part)].vnow - part_at(part)->offset;
+}
+
+/* Under the lock: the clock of a queue, which has this part of best effort, does not run away (queues.h). */
+static __always_inline void look_at_clock(struct tb_queue *q, u32 i)
+{
+	struct part *part = part_at(i);
+	u64 vnow = tb_at(q, i)->vnow;
+
+	part->offset += tb_excess(vnow - part->seen, tombola_config.bound_ns / 2, mean_load());
+	part->seen = vnow;
+}
+
+__noinline int step_look(u32 queue)
+{
+	struct run_queue *rq = queue_at(queue);
+
+	if (!rq)
+		return 0;
+	bpf_spin_lock(&rq->lock);
+	look_at_clock(&rq->economy, part_on(TB_BEST_EFFORT, queue));
+	bpf_spin_unlock(&rq->lock);
+	return 0;
 }
 
 /* If all parts of a group are on one side of its pass, they are shifted, or it follows them (queues.h). */
@@ -318,7 +367,7 @@ static __noinline int shift_parts(u32 i)
 	for_each_queue(queue) {
 		struct tb_client *c = &tb_global_pool.client[slot(part_on(i, queue))];
 		/* With the shift that it has not got yet, not having been charged since. */
-		u64 part = c->pass + group->shift - part_at(part_on(i, queue))->shifted;
+		u64 part = c->pass - part_at(c->parent)->offset + group->shift - part_at(part_on(i, queue))->shifted;
 
 		if (!(c->state & TB_ACTIVE))
 			continue;
@@ -348,7 +397,8 @@ static __noinline int renew_price(u32 i)
 
 	if (group->strays)
 		shift_parts(i);
-	group->usable = c->parent ? tb_usable(group->tickets, group->threads, above) : tombola_config.online_cpus;
+	group->widest = tb_widest(group->widest, group->width);
+	group->usable = c->parent ? tb_usable(group->tickets, tb_cpus(group->widest), above) : tombola_config.online_cpus;
 	group->price = tb_price(group->all, group->threads, group->usable, above, group->price);
 	return 0;
 }

@@ -1,7 +1,9 @@
 //! Users and currencies on several run queues: their parts on each, and how many tickets count there (`queues.h`).
 
 use tombola_core::limits::{CLIENTS, DEPTH, DRAW_SHIFT};
-use tombola_core::queues::{PRICE_MAX, SCALE, merged, off, price, share, usable};
+use tombola_core::queues::{
+    PRICE_MAX, SCALE, cpus, excess, merged, off, price, share, usable, widest,
+};
 use tombola_core::{ACTIVE, BEHIND, Economy, Kind, advance};
 
 /// A group's client on a queue.
@@ -10,10 +12,16 @@ struct Part {
     client: u32,
     /// Usable tickets of the active clients in it.
     here: u64,
+    /// Runnable threads in it.
+    threads: u64,
     /// How many of the group's usable tickets count here; 0 while none is active.
     counted: u64,
     /// By how much of that the client was.
     shifted: u64,
+    /// Of the root: by how much vnow is ahead of the queue's clock (`queues.h`). Otherwise 0.
+    offset: u64,
+    /// Of the root: vnow at the last look.
+    seen: u64,
 }
 
 /// A user, or a currency; the first group is the root, whose parts are the best effort of each queue.
@@ -27,7 +35,10 @@ struct Group {
     all: u64,
     /// Runnable threads in it.
     threads: u64,
-    /// The latest vnow of a part; it goes on with each charge.
+    /// On as many CPUs they can run at once, where they are; and the most of late (`queues.h`).
+    width: u64,
+    widest: u64,
+    /// The latest vnow of a part; it goes on with each charge. Of the root, the fastest clock of a queue at the last look.
     clock: u64,
     /// Its pass, whichever queue its threads run on (queues.h). `None`: that of the next part that is charged.
     pass: Option<u64>,
@@ -44,8 +55,9 @@ const ROOT: usize = 0;
 /// All groups.
 pub struct Groups {
     groups: Vec<Group>,
-    /// CPUs of the machine.
+    /// CPUs of the machine, and of each queue but the last one, which may have fewer.
     cpus: u64,
+    cpus_each: u64,
     /// How far clocks may be apart, ns.
     bound_ns: u64,
     /// Queues have several CPUs: parts are held.
@@ -61,8 +73,11 @@ impl Groups {
             queue,
             client: economy.on(queue).roots()[1],
             here: 0,
+            threads: 0,
             counted: 0,
             shifted: 0,
+            offset: 0,
+            seen: 0,
         };
         let root = Group {
             parent: ROOT,
@@ -71,6 +86,8 @@ impl Groups {
             price: PRICE_MAX,
             all: 0,
             threads: 0,
+            width: 0,
+            widest: 0,
             clock: 0,
             pass: None,
             strays: false,
@@ -80,6 +97,7 @@ impl Groups {
         Self {
             groups: vec![root],
             cpus,
+            cpus_each: cpus.div_ceil(queues as u64),
             bound_ns,
             holds: cpus > queues as u64,
         }
@@ -95,6 +113,8 @@ impl Groups {
             price: PRICE_MAX,
             all: 0,
             threads: 0,
+            width: 0,
+            widest: 0,
             clock: 0,
             pass: None,
             strays: false,
@@ -171,8 +191,11 @@ impl Groups {
                 queue,
                 client,
                 here: 0,
+                threads: 0,
                 counted: 0,
                 shifted: 0,
+                offset: 0,
+                seen: 0,
             },
         );
         client
@@ -205,7 +228,28 @@ impl Groups {
 
     /// A queue's clock.
     pub fn clock(&self, economy: &Economy, queue: usize) -> u64 {
-        economy.client(self.groups[ROOT].parts[queue].client).vnow
+        let part = &self.groups[ROOT].parts[queue];
+        economy.client(part.client).vnow.wrapping_sub(part.offset)
+    }
+
+    /// By how much the pass of a group's part on a queue is ahead of what can be compared with other parts of it.
+    fn offset(&self, group: usize, queue: usize) -> u64 {
+        let around = self.part(self.groups[group].parent, queue);
+        around.expect("the part is in it").offset
+    }
+
+    /// A thread is about to come to a part. If that was idle, its clock is the latest of its group's.
+    fn catch_clock(&mut self, economy: &mut Economy, g: usize, queue: usize) {
+        let of = &mut self.groups[g];
+        let at = of.parts.binary_search_by_key(&queue, |part| part.queue);
+        let part = &mut of.parts[at.expect("the thread is in it")];
+        let client = economy.client(part.client);
+        if g != ROOT {
+            let (client, clock) = (part.client, of.clock);
+            economy.on(queue).catch_clock(client, clock);
+        } else if client.active == 0 {
+            part.offset = client.vnow.wrapping_sub(of.clock);
+        }
     }
 
     /// A thread of `group` is about to become runnable on a queue where its groups may have been idle.
@@ -215,18 +259,28 @@ impl Groups {
             if self.groups[g].threads == 0 {
                 self.groups[g].pass = None;
             }
-            self.groups[g].threads += 1;
-            let clock = self.groups[g].clock;
-            let client = self.part(g, queue).expect("the thread is in it").client;
-            economy.on(queue).catch_clock(client, clock);
+            self.catch_clock(economy, g, queue);
         }
+        self.count_threads(group, queue, 1);
     }
 
-    /// A thread of `group` is no longer runnable.
-    pub fn left(&mut self, group: u32) {
-        let groups: Vec<usize> = self.line(group as usize).collect();
-        for g in groups {
-            self.groups[g].threads -= 1;
+    /// A thread of `group` on a queue is no longer runnable.
+    pub fn left(&mut self, group: u32, queue: usize) {
+        self.count_threads(group, queue, -1);
+    }
+
+    fn count_threads(&mut self, group: u32, queue: usize, by: i64) {
+        let first = queue as u64 * self.cpus_each;
+        let cpus = self.cpus_each.min(self.cpus - first);
+        let line: Vec<usize> = self.line(group as usize).collect();
+        for g in line {
+            let of = &mut self.groups[g];
+            let at = of.parts.binary_search_by_key(&queue, |part| part.queue);
+            let part = &mut of.parts[at.expect("the thread is in it")];
+            of.width -= part.threads.min(cpus);
+            part.threads = part.threads.wrapping_add_signed(by);
+            of.width += part.threads.min(cpus);
+            of.threads = of.threads.wrapping_add_signed(by);
         }
     }
 
@@ -240,7 +294,7 @@ impl Groups {
         change: i64,
         is_time: bool,
     ) {
-        self.renew(
+        self.count(
             economy,
             group,
             queue,
@@ -252,7 +306,7 @@ impl Groups {
         );
     }
 
-    fn renew(
+    fn count(
         &mut self,
         economy: &mut Economy,
         group: u32,
@@ -269,7 +323,7 @@ impl Groups {
             part.here = part.here.wrapping_add_signed(change);
             of.all = of.all.wrapping_add_signed(change);
             let client = economy.client(part.client);
-            if (client.vnow.wrapping_sub(of.clock) as i64) > 0 {
+            if g != ROOT && (client.vnow.wrapping_sub(of.clock) as i64) > 0 {
                 of.clock = client.vnow;
             }
             if g == ROOT {
@@ -302,8 +356,9 @@ impl Groups {
         usable: u64,
     ) -> Passes {
         economy.on(queue).take(leaf);
+        self.count_threads(group, queue, -1);
         let change = -(usable as i64);
-        self.renew(
+        self.count(
             economy,
             group,
             queue,
@@ -317,7 +372,8 @@ impl Groups {
         let mut passes = Vec::new();
         for g in self.line(group as usize) {
             let part = self.part(g, queue).expect("the leaf was in it");
-            passes.push(economy.client(part.client).pass);
+            let pass = economy.client(part.client).pass;
+            passes.push(pass.wrapping_sub(self.offset(g, queue)));
         }
         Passes(passes)
     }
@@ -333,28 +389,33 @@ impl Groups {
         left: &Passes,
     ) {
         self.make_room(economy);
+        self.look_at_clock(economy, queue);
         let client = self.client(economy, group, queue);
         economy.on(queue).put(leaf, client);
-        let mut passes = left.0.iter().copied();
-        for g in self.line(group as usize).collect::<Vec<_>>() {
-            let clock = self.groups[g].clock;
+        self.count_threads(group, queue, 1);
+        let mut left = left.0.clone();
+        for (level, g) in self.line(group as usize).enumerate().collect::<Vec<_>>() {
+            self.catch_clock(economy, g, queue);
             let part = self.part(g, queue).expect("it was made");
             let (client, is_idle) = (part.client, part.here == 0);
-            economy.on(queue).catch_clock(client, clock);
-            let from = passes.next().expect("as many as groups");
-            if g != ROOT && is_idle {
+            if g == ROOT {
+                break;
+            }
+            left[level] = left[level].wrapping_add(self.offset(g, queue));
+            let from = left[level];
+            if is_idle {
                 let tickets = economy.client(client).tickets;
                 economy.set_share(client, tickets, from);
             }
         }
-        self.renew(
+        self.count(
             economy,
             group,
             queue,
             usable as i64,
             true,
             |economy, levels_up, client, tickets| {
-                let from = left.0[levels_up];
+                let from = left[levels_up];
                 let c = *economy.client(client);
                 let more = u64::from(tickets.saturating_sub(c.tickets));
                 let pass = match c.state & ACTIVE {
@@ -366,6 +427,17 @@ impl Groups {
         );
     }
 
+    /// A leaf directly in the root has changed its queue: its pass is compared with others there.
+    pub fn carry(&self, economy: &mut Economy, group: u32, leaf: u32, from: usize, to: usize) {
+        let parts = &self.groups[ROOT].parts;
+        let by = parts[to].offset.wrapping_sub(parts[from].offset);
+        if group as usize == ROOT && by != 0 {
+            let client = *economy.on(to).client(leaf);
+            let pass = client.pass.wrapping_add(by);
+            economy.set_share(leaf, client.tickets, pass);
+        }
+    }
+
     /// A thread of `group` was charged on a queue: so much service, and what it was charged in advance.
     pub fn charged(&mut self, economy: &mut Economy, group: u32, queue: usize, ns: i64) {
         if !self.holds {
@@ -374,12 +446,13 @@ impl Groups {
         let line: Vec<usize> = self.line(group as usize).filter(|&g| g != ROOT).collect();
         for g in line {
             let around = self.groups[self.groups[g].parent].price;
+            let offset = self.offset(g, queue);
             let of = &mut self.groups[g];
             let at = of.parts.binary_search_by_key(&queue, |part| part.queue);
             let part = &mut of.parts[at.expect("the thread is in it")];
             let by = advance(ns.unsigned_abs(), 1 << DRAW_SHIFT, of.tickets as u32);
             let pass = match of.pass {
-                None => economy.client(part.client).pass,
+                None => economy.client(part.client).pass.wrapping_sub(offset),
                 Some(pass) if ns < 0 => pass.wrapping_sub(by),
                 Some(pass) => pass.wrapping_add(by),
             };
@@ -388,27 +461,31 @@ impl Groups {
             part.shifted = of.shift;
             let queue = economy.on(queue);
             queue.shift(part.client, shift);
+            let pass = pass.wrapping_add(offset);
             of.strays |= queue.hold(part.client, pass, around, self.bound_ns);
         }
     }
 
     /// If all parts of a group are on one side of its pass, they are shifted, or it follows them (queues.h).
     fn shift_parts(&mut self, economy: &Economy, g: usize) {
-        let of = &mut self.groups[g];
+        let of = &self.groups[g];
         let Some(pass) = of.pass.filter(|_| of.strays) else {
             return;
         };
-        of.strays = false;
         let clients = (of.parts.iter()).map(|part| (part, economy.client(part.client)));
         let active = clients.filter(|(_, client)| client.state & ACTIVE != 0);
         let (mut least, mut most, mut can_use) = (i64::MAX, i64::MIN, false);
         for (part, client) in active {
+            let offset = self.offset(g, part.queue);
             // With the shift that it has not got yet, not having been charged since.
             let shift = of.shift.wrapping_sub(part.shifted);
-            let ahead = client.pass.wrapping_add(shift).wrapping_sub(pass) as i64;
+            let part_pass = client.pass.wrapping_sub(offset);
+            let ahead = part_pass.wrapping_add(shift).wrapping_sub(pass) as i64;
             (least, most) = (least.min(ahead), most.max(ahead));
             can_use |= client.state & BEHIND == 0;
         }
+        let of = &mut self.groups[g];
+        of.strays = false;
         if least > most {
             return;
         }
@@ -421,16 +498,42 @@ impl Groups {
         }
     }
 
+    /// A queue's clock does not run away.
+    fn look_at_clock(&mut self, economy: &Economy, queue: usize) {
+        let mean = self.mean_load();
+        let part = &mut self.groups[ROOT].parts[queue];
+        let vnow = economy.client(part.client).vnow;
+        let past = vnow.wrapping_sub(part.seen);
+        let excess = excess(past, self.bound_ns / 2, mean);
+        part.offset = part.offset.wrapping_add(excess);
+        part.seen = vnow;
+    }
+
+    /// Looks at all clocks. Returns the queue whose clock is ahead of all others.
+    pub fn look_at_clocks(&mut self, economy: &Economy) -> usize {
+        for queue in 0..self.groups[ROOT].parts.len() {
+            self.look_at_clock(economy, queue);
+        }
+        let clock = |&queue: &usize| self.clock(economy, queue);
+        let ahead = |a: &usize, b: &usize| (clock(a).wrapping_sub(clock(b)) as i64).cmp(&0);
+        let fastest = (0..self.groups[ROOT].parts.len()).max_by(ahead);
+        let fastest = fastest.expect("there are several");
+        self.groups[ROOT].clock = clock(&fastest);
+        fastest
+    }
+
     /// Computes the prices anew, from the root down.
     pub fn renew_prices(&mut self, economy: &Economy) {
         for g in 0..self.groups.len() {
             self.shift_parts(economy, g);
+            let of = &mut self.groups[g];
+            of.widest = widest(of.widest, of.width);
             let of = &self.groups[g];
             let (usable, above) = match g {
                 ROOT => (self.cpus, 1),
                 _ => {
                     let above = self.groups[of.parent].price;
-                    (usable(of.tickets, of.threads, above), above)
+                    (usable(of.tickets, cpus(of.widest), above), above)
                 }
             };
             let price = price(of.all, of.threads, usable, above, of.price);

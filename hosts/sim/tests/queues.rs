@@ -23,6 +23,20 @@ fn worst(cpus: usize, cpus_each: usize, bound_ms: u64, seed: u64) -> f64 {
     worst
 }
 
+/// How much of a CPU each task has in so many ns.
+fn parts(simulation: &mut Simulation<Tombola>, ns: u64) -> Vec<f64> {
+    let ran = |simulation: &Simulation<Tombola>| -> Vec<u64> {
+        let tasks = 0..simulation.machine.tasks().len();
+        tasks.map(|task| simulation.machine.ran_ns(task)).collect()
+    };
+    let before = ran(simulation);
+    simulation.run_for(ns);
+    let after = ran(simulation).into_iter().zip(before);
+    after
+        .map(|(after, before)| (after - before) as f64 / ns as f64)
+        .collect()
+}
+
 #[test]
 fn queues_of_eight_cpus_share_as_one_does() {
     for seed in 1..=3 {
@@ -115,6 +129,80 @@ fn a_user_is_held_back_where_others_are_bound() {
     for (rate, due) in rates.into_iter().zip([1.0 / 3.0, 1.0, 2.0 / 3.0]) {
         assert!((rate - due).abs() < 0.01, "{rates:?}");
     }
+}
+
+/// While the sleepers of CPU 0 are away, a task with one ticket is for some milliseconds the only one there. If the queue's clock
+/// ran ahead by as much as that task's pass, the hog that comes would not leave again when they are back, for many seconds.
+#[test]
+fn a_clock_does_not_run_away() {
+    let topology = Topology::from(2);
+    let scheduler = Tombola::with_queues(Rules::stride(MS), topology, 1, 20 * MS);
+    let mut simulation = Simulation::new(scheduler, topology, Costs::default(), 1);
+    let naps: Program = Rc::new(|act, _| match act {
+        1 => Act::Run(SECOND),
+        2 => Act::Nap(100 * MS),
+        _ => Act::Run(100 * SECOND),
+    });
+    let kinds = [(1, hog(), 1), (1000, naps.clone(), 1), (1000, naps, 1)];
+    for (base_tickets, program, mask) in kinds {
+        let user = simulation.scheduler.user(base_tickets);
+        let task = simulation.task(user, 100, program);
+        simulation.set_mask(task, mask);
+    }
+    for _ in 0..2 {
+        let user = simulation.scheduler.user(1000);
+        simulation.task(user, 100, hog());
+    }
+    simulation.run_until(5 * SECOND);
+    let parts = parts(&mut simulation, 5 * SECOND);
+    for part in &parts[1..] {
+        assert!((part - 0.5).abs() < 0.01, "{parts:?}");
+    }
+}
+
+/// Two tasks that are bound to CPUs 0 and 2 wait on queue 0, and queue 2 is not its neighbour.
+#[test]
+fn bound_tasks_find_a_queue_that_is_no_neighbour() {
+    let topology = Topology::from(8);
+    let scheduler = Tombola::with_queues(Rules::stride(MS), topology, 1, 20 * MS);
+    let mut simulation = Simulation::new(scheduler, topology, Costs::default(), 1);
+    for task in 0..9 {
+        let user = simulation.scheduler.user(1000);
+        simulation.task(user, 100, hog());
+        if task < 2 {
+            simulation.set_mask(task, 0b001);
+        }
+    }
+    simulation.run_until(SECOND);
+    for task in 0..2 {
+        simulation.set_mask(task, 0b101);
+    }
+    simulation.run_until(3 * SECOND);
+    let parts = parts(&mut simulation, 10 * SECOND);
+    for part in &parts {
+        assert!((part - 8.0 / 9.0).abs() < 0.01, "{parts:?}");
+    }
+}
+
+/// A user is due three CPUs of four. Three of its tasks are bound to two CPUs, so they can use two, and its other task one.
+#[test]
+fn tasks_that_share_cpus_count_as_these() {
+    let topology = Topology::from(4);
+    let scheduler = Tombola::with_queues(Rules::stride(MS), topology, 1, 20 * MS);
+    let mut simulation = Simulation::new(scheduler, topology, Costs::default(), 1);
+    let [rich, poor] = [3000, 1000].map(|tickets| simulation.scheduler.user(tickets));
+    let bound = simulation.scheduler.currency(rich, 900);
+    for task in 0..3 {
+        simulation.task(bound, 100, hog());
+        simulation.set_mask(task, 0b11);
+    }
+    simulation.task(rich, 100, hog());
+    for _ in 0..4 {
+        simulation.task(poor, 100, hog());
+    }
+    simulation.run_until(3 * SECOND);
+    let parts = parts(&mut simulation, 10 * SECOND);
+    assert!((parts[3] - 1.0).abs() < 0.02, "{parts:?}");
 }
 
 /// A task that forks four children at a time, which may run on other queues, owes for them as one client does.

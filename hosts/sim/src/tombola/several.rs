@@ -1,7 +1,7 @@
 //! Several queues: where a task wakes up, what an idle CPU takes, and what a queue gives to another one.
 
 use super::{Tombola, Waker};
-use crate::machine::{Machine, TaskId};
+use crate::machine::{ANYWHERE, Machine, TaskId};
 use crate::queues::{Balance, Queues};
 use tombola_core::queues::{self, Place};
 
@@ -59,7 +59,9 @@ impl Tombola {
             let group = machine.task(task).group;
             queues.groups.make_room(&mut self.economy);
             let part = queues.groups.client(&mut self.economy, group, queue);
-            self.economy.on(queue).put(self.accounts[task].leaf, part);
+            let (leaf, from) = (self.accounts[task].leaf, self.accounts[task].queue);
+            self.economy.on(queue).put(leaf, part);
+            (queues.groups).carry(&mut self.economy, group, leaf, from, queue);
             self.accounts[task].queue = queue;
         }
     }
@@ -72,6 +74,7 @@ impl Tombola {
         let groups = &mut self.queues.as_mut().expect("there are several").groups;
         let passes = groups.take(&mut self.economy, group, from, leaf, usable);
         groups.put(&mut self.economy, group, to, leaf, usable, &passes);
+        groups.carry(&mut self.economy, group, leaf, from, to);
         self.accounts[task].queue = to;
         let mask = self.mask(machine, task, to);
         self.of(task).join(leaf, mask);
@@ -169,10 +172,7 @@ impl Tombola {
         }
         queues.renews_ns = now + queues.bound_ns / 2;
         queues.groups.renew_prices(&self.economy);
-        let clock = |queue| queues.clock(&self.economy, queue);
-        let ahead = |a: &usize, b: &usize| (clock(*a).wrapping_sub(clock(*b)) as i64).cmp(&0);
-        let fastest = (0..queues.count()).max_by(ahead);
-        queues.fastest = fastest.expect("there are several");
+        queues.fastest = queues.groups.look_at_clocks(&self.economy);
     }
 
     /// A queue gives a waiting task to another one, if it should.
@@ -210,11 +210,16 @@ impl Tombola {
             let theirs = queues.clock(&self.economy, other);
             queues::ahead(clock, theirs, gap(other), mean, bound_ns)
         };
-        let is_partner = |&other: &usize| ahead(other) > 0;
-        let near = queues.neighbours(own).max_by_key(|&other| ahead(other));
-        let to = near
-            .filter(is_partner)
-            .or_else(|| Some(queues.fastest).filter(is_partner))?;
+        let is_partner = |&other: &usize| {
+            ahead(other) > 0 && (waiting.iter()).any(|&task| self.may_run_on(machine, task, other))
+        };
+        let best = |of: &mut dyn Iterator<Item = usize>| {
+            of.filter(is_partner).max_by_key(|&other| ahead(other))
+        };
+        let all_bound = (waiting.iter()).all(|&task| machine.task(task).mask != ANYWHERE);
+        let to = best(&mut queues.neighbours(own))
+            .or_else(|| best(&mut std::iter::once(queues.fastest)))
+            .or_else(|| best(&mut (0..queues.count()).filter(|_| all_bound)))?;
         let (task, worth) = self.best_fit(machine, waiting, to, gap(to))?;
         let theirs = queues.clock(&self.economy, to);
         let is_far = queues::is_far(clock, theirs, mean, bound_ns);
