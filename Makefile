@@ -42,7 +42,7 @@ lab-threads lab-order lab-processes lab-cache lab-multi-queue lab-scale: lab-%: 
 	target/release/tombola-lab $* --out out/$*
 
 # These measure other people's schedulers as well.
-lab-error-by-window lab-cost lab-programs: peers
+lab-error-by-window lab-error-by-window-queues lab-cost lab-programs: peers
 lab-programs: programs
 
 # Without the random economies on the real kernel (shares_by_...): three to twelve minutes each, and not all of them get what is

@@ -224,8 +224,6 @@ c_functions! {
     "tombola_hold" hold(q: &mut Queue, r: &Rules, i: u32, group_pass: u64, within: u64) -> u32;
     "tombola_shift" shift(q: &mut Queue, r: &Rules, i: u32, by: u64);
     "tombola_off" off(group_pass: u64, behind: u64, ahead: u64) -> u64;
-    "tombola_widest" widest(former: u64, width: u64) -> u64;
-    "tombola_cpus" cpus(widest: u64) -> u64;
     "tombola_excess" excess(past: u64, ns: u64, mean_load: u64) -> u64;
     "tombola_is_fast" is_fast(own: u64, other: u64, mean_load: u64, bound_ns: u64) -> u32;
     "tombola_gap" gap(load: u64, other: u64, cpus: u64) -> u64;

@@ -169,16 +169,6 @@ u64 EXPORT(off)(u64 group_pass, u64 behind, u64 ahead)
 	return tb_off(group_pass, behind, ahead);
 }
 
-u64 EXPORT(widest)(u64 former, u64 width)
-{
-	return tb_widest(former, width);
-}
-
-u64 EXPORT(cpus)(u64 widest)
-{
-	return tb_cpus(widest);
-}
-
 u64 EXPORT(excess)(u64 past, u64 ns, u64 mean_load)
 {
 	return tb_excess(past, ns, mean_load);

@@ -31,18 +31,6 @@ pub fn off(group_pass: u64, behind: u64, ahead: u64) -> i64 {
     ffi::off(group_pass, behind, ahead) as i64
 }
 
-/// On how many CPUs a group could be at once lately, in a unit of its own, from that of the last period and its width now.
-#[must_use]
-pub fn widest(former: u64, width: u64) -> u64 {
-    ffi::widest(former, width)
-}
-
-/// That in CPUs.
-#[must_use]
-pub fn cpus(widest: u64) -> u64 {
-    ffi::cpus(widest)
-}
-
 /// Of what a queue's vnow has gone on in so many ns, so much is forgotten at this mean load. Negative numbers wrap.
 #[must_use]
 pub fn excess(past: u64, ns: u64, mean_load: u64) -> u64 {

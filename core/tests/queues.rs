@@ -3,9 +3,8 @@
 use std::collections::VecDeque;
 use tombola_core::limits::DRAW_SHIFT;
 use tombola_core::queues::{
-    PRICE_MAX, Place, SCALE, ahead, cpus, excess, fits_better, gap, is_fast, may_move, merged,
-    mqs_load, mqs_neighbours, mqs_push, neighbours, off, price, pulls_from, share, usable,
-    waking_place, widest,
+    PRICE_MAX, Place, SCALE, ahead, excess, fits_better, gap, is_fast, may_move, merged, mqs_load,
+    mqs_neighbours, mqs_push, neighbours, off, price, pulls_from, share, usable, waking_place,
 };
 use tombola_core::{BEST_EFFORT, Economy, Kind, Rules, advance};
 
@@ -128,21 +127,6 @@ fn a_clock_forgets_what_goes_too_fast() {
     let most = advance(64 * ms, 1 << DRAW_SHIFT, 500);
     assert_eq!(excess(most + 9, ms, load), 9);
     assert_eq!(excess((most + 9).wrapping_neg(), ms, load) as i64, -9);
-}
-
-#[test]
-fn a_group_is_as_wide_as_it_was_lately() {
-    let mut of_late = widest(0, 4);
-    assert_eq!(cpus(of_late), 4);
-    for _ in 0..15 {
-        of_late = widest(of_late, 3);
-        assert_eq!(cpus(of_late), 4);
-    }
-    for _ in 0..15 {
-        of_late = widest(of_late, 3);
-    }
-    assert_eq!(cpus(of_late), 3);
-    assert_eq!(cpus(widest(of_late, 5)), 5);
 }
 
 #[test]

@@ -24,8 +24,7 @@
  * due where the clocks are fast: max-min fairness. Queues of one CPU hold none: many users would be alone on a queue, and their
  * held passes be its clock, which must tell how loaded it is.
  *
- * Usable tickets (tb_price, tb_usable). A thread uses at most one CPU, and a group at most as many as its runnable threads can
- * have at once (tb_widest): no more than a queue has of those that are there, since they may be bound to its CPUs.
+ * Usable tickets (tb_price, tb_usable). A thread uses at most one CPU, and a group at most as many as it has runnable threads.
  * Within a queue the economy handles tickets beyond that, so the tree has them all. But they would make a queue seem busier than
  * it is, and draw tickets away from the group's other parts. So in loads and in shares, tickets are capped at what they can buy.
  * A group's price is the tickets for each CPU that the group is entitled to. Each period the prices are computed from the usable
@@ -96,25 +95,6 @@ TB_INLINE u64 tb_share(u64 tickets, u64 here, u64 all)
 TB_INLINE u64 tb_usable(u64 tickets, u64 cpus, u64 price)
 {
 	return tb_min(tickets << TB_USABLE_SHIFT, tb_max(cpus, 1) * price);
-}
-
-/*
- * A group's width: on how many CPUs its runnable threads can be at once, on the queues where they are. Threads bound to the same
- * few CPUs can use no more than these. It is now `width`, but that also falls while threads happen to meet on a queue. So what
- * counts is the largest of late, which falls by 1/64 each period. TB_WIDTH_ONE is one CPU.
- */
-#define TB_WIDTH_ONE 256
-#define TB_WIDTH_FALL 64
-
-TB_INLINE u64 tb_widest(u64 former, u64 width)
-{
-	return tb_max(width * TB_WIDTH_ONE, former - former / TB_WIDTH_FALL);
-}
-
-/* In whole CPUs, for tb_usable. */
-TB_INLINE u64 tb_cpus(u64 widest)
-{
-	return (widest + TB_WIDTH_ONE - 1) / TB_WIDTH_ONE;
 }
 
 /*

@@ -85,7 +85,7 @@ __noinline u32 step_move_out(u32 i, u32 from, u32 cpu, u32 own)
 	parent = tb_at(&rq->economy, i)->parent;
 	way->group[level & (LEVELS - 1)] = whole_of(i);
 	part->here -= way->counted[level & (LEVELS - 1)];
-	count_threads(part, group, 0 - 1ull);
+	part->threads--;
 	if (parent) {
 		way->pass[level & (LEVELS - 1)] = tb_at(&rq->economy, i)->pass - part_at(parent)->offset;
 		tickets = (u32)portion_of(part, group, group->tickets);
@@ -123,7 +123,7 @@ __noinline int step_move_in(u32 level, u32 to, u32 cpu, u32 own)
 		look_at_clock(&rq->economy, i);
 	catch_clock(&rq->economy, i);
 	part->here += way->counted[level & (LEVELS - 1)];
-	count_threads(part, group, 1);
+	part->threads++;
 	if (c->parent) {
 		pass += part_at(c->parent)->offset;
 		tickets = (u32)portion_of(part, group, group->tickets);

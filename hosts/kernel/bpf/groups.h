@@ -35,8 +35,6 @@ struct group {
 	u64 price;   /* tb_price */
 	u64 all;     /* the sum of `here` over its parts */
 	u64 threads; /* and of `threads` */
-	u64 width;   /* on as many CPUs they can run at once, where they are */
-	u64 widest;  /* the most of late (queues.h). Written by the price timer */
 	u64 clock;   /* the latest vnow of a part; it goes on with each change */
 	u64 pass;    /* its pass, whichever queue its threads run on (queues.h) */
 	u32 adopts;  /* its pass is to be that of the next part charged: it was idle, has been moved, or has other tickets */
@@ -112,15 +110,6 @@ static __always_inline void charge_groups(struct tb_queue *q, u32 i, u64 ns)
 	}
 }
 
-/* A part can use the CPUs of its queue. Of that the group's width is the sum. */
-static __always_inline void count_threads(struct part *part, struct group *group, u64 threads)
-{
-	u64 before = tb_min(part->threads, CPUS_OF_A_QUEUE);
-
-	part->threads += threads;
-	__sync_fetch_and_add(&group->width, tb_min(part->threads, CPUS_OF_A_QUEUE) - before);
-}
-
 /* Under the lock: usable tickets and runnable threads of a part's clients have changed by so much. */
 static __always_inline void count_in(struct tb_queue *q, u32 i, u64 usable, u64 threads)
 {
@@ -129,7 +118,7 @@ static __always_inline void count_in(struct tb_queue *q, u32 i, u64 usable, u64 
 	struct tb_client *c = tb_at(q, i);
 
 	part->here += usable;
-	count_threads(part, group, threads);
+	part->threads += threads;
 	__sync_fetch_and_add(&group->all, usable);
 	__sync_fetch_and_add(&group->threads, threads);
 	if (whole_of(i) != TB_BEST_EFFORT && tb_before(group->clock, c->vnow))
@@ -397,8 +386,7 @@ static __noinline int renew_price(u32 i)
 
 	if (group->strays)
 		shift_parts(i);
-	group->widest = tb_widest(group->widest, group->width);
-	group->usable = c->parent ? tb_usable(group->tickets, tb_cpus(group->widest), above) : tombola_config.online_cpus;
+	group->usable = c->parent ? tb_usable(group->tickets, group->threads, above) : tombola_config.online_cpus;
 	group->price = tb_price(group->all, group->threads, group->usable, above, group->price);
 	return 0;
 }

@@ -1,9 +1,7 @@
 //! Users and currencies on several run queues: their parts on each, and how many tickets count there (`queues.h`).
 
 use tombola_core::limits::{CLIENTS, DEPTH, DRAW_SHIFT};
-use tombola_core::queues::{
-    PRICE_MAX, SCALE, cpus, excess, merged, off, price, share, usable, widest,
-};
+use tombola_core::queues::{PRICE_MAX, SCALE, excess, merged, off, price, share, usable};
 use tombola_core::{ACTIVE, BEHIND, Economy, Kind, advance};
 
 /// A group's client on a queue.
@@ -12,8 +10,6 @@ struct Part {
     client: u32,
     /// Usable tickets of the active clients in it.
     here: u64,
-    /// Runnable threads in it.
-    threads: u64,
     /// How many of the group's usable tickets count here; 0 while none is active.
     counted: u64,
     /// By how much of that the client was.
@@ -35,9 +31,6 @@ struct Group {
     all: u64,
     /// Runnable threads in it.
     threads: u64,
-    /// On as many CPUs they can run at once, where they are; and the most of late (`queues.h`).
-    width: u64,
-    widest: u64,
     /// The latest vnow of a part; it goes on with each charge. Of the root, the fastest clock of a queue at the last look.
     clock: u64,
     /// Its pass, whichever queue its threads run on (queues.h). `None`: that of the next part that is charged.
@@ -55,9 +48,8 @@ const ROOT: usize = 0;
 /// All groups.
 pub struct Groups {
     groups: Vec<Group>,
-    /// CPUs of the machine, and of each queue but the last one, which may have fewer.
+    /// CPUs of the machine.
     cpus: u64,
-    cpus_each: u64,
     /// How far clocks may be apart, ns.
     bound_ns: u64,
     /// Queues have several CPUs: parts are held.
@@ -73,7 +65,6 @@ impl Groups {
             queue,
             client: economy.on(queue).roots()[1],
             here: 0,
-            threads: 0,
             counted: 0,
             shifted: 0,
             offset: 0,
@@ -86,8 +77,6 @@ impl Groups {
             price: PRICE_MAX,
             all: 0,
             threads: 0,
-            width: 0,
-            widest: 0,
             clock: 0,
             pass: None,
             strays: false,
@@ -97,7 +86,6 @@ impl Groups {
         Self {
             groups: vec![root],
             cpus,
-            cpus_each: cpus.div_ceil(queues as u64),
             bound_ns,
             holds: cpus > queues as u64,
         }
@@ -113,8 +101,6 @@ impl Groups {
             price: PRICE_MAX,
             all: 0,
             threads: 0,
-            width: 0,
-            widest: 0,
             clock: 0,
             pass: None,
             strays: false,
@@ -191,7 +177,6 @@ impl Groups {
                 queue,
                 client,
                 here: 0,
-                threads: 0,
                 counted: 0,
                 shifted: 0,
                 offset: 0,
@@ -259,28 +244,16 @@ impl Groups {
             if self.groups[g].threads == 0 {
                 self.groups[g].pass = None;
             }
+            self.groups[g].threads += 1;
             self.catch_clock(economy, g, queue);
         }
-        self.count_threads(group, queue, 1);
     }
 
-    /// A thread of `group` on a queue is no longer runnable.
-    pub fn left(&mut self, group: u32, queue: usize) {
-        self.count_threads(group, queue, -1);
-    }
-
-    fn count_threads(&mut self, group: u32, queue: usize, by: i64) {
-        let first = queue as u64 * self.cpus_each;
-        let cpus = self.cpus_each.min(self.cpus - first);
-        let line: Vec<usize> = self.line(group as usize).collect();
-        for g in line {
-            let of = &mut self.groups[g];
-            let at = of.parts.binary_search_by_key(&queue, |part| part.queue);
-            let part = &mut of.parts[at.expect("the thread is in it")];
-            of.width -= part.threads.min(cpus);
-            part.threads = part.threads.wrapping_add_signed(by);
-            of.width += part.threads.min(cpus);
-            of.threads = of.threads.wrapping_add_signed(by);
+    /// A thread of `group` is no longer runnable.
+    pub fn left(&mut self, group: u32) {
+        let groups: Vec<usize> = self.line(group as usize).collect();
+        for g in groups {
+            self.groups[g].threads -= 1;
         }
     }
 
@@ -356,7 +329,6 @@ impl Groups {
         usable: u64,
     ) -> Passes {
         economy.on(queue).take(leaf);
-        self.count_threads(group, queue, -1);
         let change = -(usable as i64);
         self.count(
             economy,
@@ -392,7 +364,6 @@ impl Groups {
         self.look_at_clock(economy, queue);
         let client = self.client(economy, group, queue);
         economy.on(queue).put(leaf, client);
-        self.count_threads(group, queue, 1);
         let mut left = left.0.clone();
         for (level, g) in self.line(group as usize).enumerate().collect::<Vec<_>>() {
             self.catch_clock(economy, g, queue);
@@ -526,14 +497,12 @@ impl Groups {
     pub fn renew_prices(&mut self, economy: &Economy) {
         for g in 0..self.groups.len() {
             self.shift_parts(economy, g);
-            let of = &mut self.groups[g];
-            of.widest = widest(of.widest, of.width);
             let of = &self.groups[g];
             let (usable, above) = match g {
                 ROOT => (self.cpus, 1),
                 _ => {
                     let above = self.groups[of.parent].price;
-                    (usable(of.tickets, cpus(of.widest), above), above)
+                    (usable(of.tickets, of.threads, above), above)
                 }
             };
             let price = price(of.all, of.threads, usable, above, of.price);

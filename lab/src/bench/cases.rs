@@ -14,7 +14,7 @@ pub struct Case {
 const ONE: &[i32] = &[0];
 
 #[rustfmt::skip]
-pub const CASES: [Case; 14] = [
+pub const CASES: [Case; 16] = [
     Case { name: "eq3", cpus: &[1, 2, 4], groups: &[(100, &[0, 0, 0])] },
     Case { name: "n005", cpus: &[1, 2], groups: &[(100, &[0, 0, 5])] },
     Case { name: "n00010", cpus: &[1, 2], groups: &[(100, &[0, 0, 0, 10])] },
@@ -22,7 +22,7 @@ pub const CASES: [Case; 14] = [
     Case { name: "c9", cpus: &[1, 2, 4], groups: &[
         (50, ONE), (80, ONE), (100, ONE), (100, ONE), (200, ONE), (300, ONE), (400, ONE), (600, ONE), (600, ONE),
     ] },
-    Case { name: "c20", cpus: &[1, 2, 4], groups: &[
+    Case { name: "c20", cpus: &[1, 2, 4, 8], groups: &[
         (20, ONE), (30, ONE), (50, ONE), (70, ONE), (100, ONE), (100, ONE), (100, ONE), (100, ONE), (150, ONE), (200, ONE),
         (200, ONE), (250, ONE), (300, ONE), (350, ONE), (400, ONE), (500, ONE), (600, ONE), (700, ONE), (800, ONE), (1000, ONE),
     ] },
@@ -33,6 +33,8 @@ pub const CASES: [Case; 14] = [
     Case { name: "infeas2x2", cpus: &[3, 4], groups: &[(900, ONE), (900, ONE), (90, &[0, 0]), (10, &[0, 0])] },
     Case { name: "infeas3", cpus: &[4], groups: &[(900, ONE), (900, ONE), (900, ONE), (90, ONE), (10, ONE)] },
     Case { name: "eq6", cpus: &[4], groups: &[(100, &[0; 6])] },
+    Case { name: "eq12", cpus: &[8], groups: &[(100, &[0; 12])] },
+    Case { name: "n12", cpus: &[8], groups: &[(100, &[0, 0, 0, 0, 0, 0, 0, 0, 5, 5, 10, 10])] },
     Case { name: "n00000510", cpus: &[4], groups: &[(100, &[0, 0, 0, 0, 5, 10])] },
 ];
 

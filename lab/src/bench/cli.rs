@@ -173,6 +173,7 @@ impl Common {
                             scheduler,
                             kernel,
                             cpus,
+                            caches: scheduler.caches(),
                             case,
                             seed,
                         });

@@ -67,9 +67,11 @@ pub const FLASH: &Scheduler = &peer("scx_flash");
 pub const RUSTY: &Scheduler = &peer("scx_rusty");
 
 /// The ones that take long to load come first.
-pub const SCHEDULERS: [&Scheduler; 8] = [
+pub const SCHEDULERS: [&Scheduler; 10] = [
     STRIDE,
     STRIDE_TICK,
+    STRIDE_LLC,
+    STRIDE_CPU,
     LOTTERY,
     LOTTERY_TICK,
     EEVDF,
@@ -90,6 +92,15 @@ impl Scheduler {
                 let names: Vec<_> = SCHEDULERS.iter().map(|s| s.name).collect();
                 format!("the schedulers are {}", names.join(", "))
             })
+    }
+
+    /// In as many last-level caches are the CPUs of the machine on which it is measured.
+    pub fn caches(&self) -> u32 {
+        if [STRIDE_LLC, STRIDE_CPU].contains(&self) {
+            2
+        } else {
+            1
+        }
     }
 
     pub fn is_peer(&self) -> bool {

@@ -20,6 +20,7 @@ pub struct Point {
     pub scheduler: &'static Scheduler,
     pub kernel: Kernel,
     pub cpus: u32,
+    pub caches: u32,
     pub case: &'static Case,
     pub seed: u64,
 }
@@ -52,13 +53,19 @@ fn boots(points: &[Point]) -> (Vec<Boot>, Vec<(usize, usize)>) {
         .map(|point| {
             let alike = |boot: &Boot| {
                 !point.scheduler.is_peer()
-                    && (boot.scheduler, boot.kernel, boot.cpus, boot.mode)
-                        == (
-                            point.scheduler,
-                            point.kernel,
-                            point.cpus,
-                            Mode::seeded(point.seed),
-                        )
+                    && (
+                        boot.scheduler,
+                        boot.kernel,
+                        boot.cpus,
+                        boot.caches,
+                        boot.mode,
+                    ) == (
+                        point.scheduler,
+                        point.kernel,
+                        point.cpus,
+                        point.caches,
+                        Mode::seeded(point.seed),
+                    )
             };
             let number = boots.iter().position(alike).unwrap_or_else(|| {
                 boots.push(point.boot());
@@ -82,7 +89,7 @@ struct Sample {
 impl Point {
     fn boot(&self) -> Boot {
         Boot {
-            caches: 1,
+            caches: self.caches,
             memory_mib: 1024,
             scheduler: self.scheduler,
             kernel: self.kernel,
@@ -131,6 +138,7 @@ mod tests {
             scheduler,
             kernel: scheduler.kernel,
             cpus: 2,
+            caches: 1,
             case: &CASES[case],
             seed,
         }

@@ -6,7 +6,7 @@
 
 use crate::bench::boot::own_programs;
 use crate::bench::cost::{self, Contestant, Cost, Costs, Crowd};
-use crate::bench::scheduler::{FLASH, SCHEDULERS};
+use crate::bench::scheduler::{FLASH, SCHEDULERS, STRIDE, STRIDE_LLC};
 use crate::experiment::{Bench, Experiment, Method};
 use crate::result::Row;
 use crate::vm::Kernel;
@@ -43,6 +43,8 @@ const MANY_TASKS: Crowd = crowd(200, 1);
 const MANY_USERS: Crowd = crowd(200, 100);
 /// The bar, in parts of scx_flash's cost.
 const TIMES_MAX: f64 = 1.25;
+/// And that of `--run-queue llc` on one cache, in parts of one queue's.
+const ONE_CACHE_TIMES_MAX: f64 = 1.02;
 /// The bar for growth from few to many.
 const GROWTH_MAX: f64 = 1.3;
 
@@ -146,6 +148,19 @@ fn rows(all: &[Costs]) -> Result<Vec<Row>> {
             rows.extend(growth(costs, "20 to 200 tasks", FEW_TASKS, MANY_TASKS)?);
             rows.extend(growth(costs, "1 to 100 users", MANY_TASKS, MANY_USERS)?);
         }
+    }
+    for (kind, of) in KINDS {
+        let typical = |scheduler| {
+            let of_it = |costs: &&Costs| costs.contestant.scheduler == scheduler;
+            let costs = all.iter().find(of_it).context("ours is not ejected")?;
+            Ok::<_, anyhow::Error>(of(costs.of(TYPICAL)?))
+        };
+        rows.push(bounded(
+            format!("a queue for each cache, and there is one: {kind}"),
+            typical(STRIDE_LLC)?,
+            ONE_CACHE_TIMES_MAX * typical(STRIDE)?,
+            STRIDE.name,
+        ));
     }
     Ok(rows)
 }

@@ -1,12 +1,14 @@
 //! How far shares are from what is due, over windows of a tenth of a second to half a minute: ours beside the kernel's own
-//! scheduler and scx_flash, on 1 to 4 CPUs.
+//! scheduler and scx_flash, on 1 to 4 CPUs; and ours with several run queues, on 4 and 8 CPUs in two caches.
 //!
 //! All run on the newest kernel on which they load, that is the newest but for scx_flash. CPU time is compared and not work,
 //! the tick is the same, and the kernel's own scheduler is measured both with and without a timer for the end of a slice.
 
 use crate::bench::boot::own_programs;
 use crate::bench::cases::CASES;
-use crate::bench::scheduler::{EEVDF, EEVDF_TICK, FLASH, STRIDE, Scheduler};
+use crate::bench::scheduler::{
+    EEVDF, EEVDF_TICK, FLASH, STRIDE, STRIDE_CPU, STRIDE_LLC, Scheduler,
+};
 use crate::bench::shares::{self, INTERVAL_S, Measured, Point, WINDOWS};
 use crate::experiment::{Bench, Experiment, Method};
 use crate::result::Row;
@@ -16,14 +18,49 @@ use tombola_plot::plotters::prelude::*;
 use tombola_plot::{self as plot, Area, COLOURS};
 
 pub const ERROR_BY_WINDOW: Experiment = Experiment {
-    name: "error-by-window",
+    name: ONE_QUEUE.name,
     about: "Share error over window length, ours beside EEVDF and scx_flash",
     source: "docs/fairness.md",
-    method: Method::Own(run),
+    method: Method::Own(|bench| run(bench, &ONE_QUEUE)),
 };
 
-const CONTESTANTS: [&Scheduler; 4] = [STRIDE, EEVDF, EEVDF_TICK, FLASH];
-const CPUS: [u32; 4] = [1, 2, 3, 4];
+pub const ERROR_BY_WINDOW_QUEUES: Experiment = Experiment {
+    name: SEVERAL_QUEUES.name,
+    about: "The same with a run queue for each cache and for each CPU",
+    source: "docs/fairness.md",
+    method: Method::Own(|bench| run(bench, &SEVERAL_QUEUES)),
+};
+
+/// Which schedulers are compared, and where.
+struct Comparison {
+    name: &'static str,
+    ours: &'static [&'static Scheduler],
+    cpus: &'static [u32],
+    caches: u32,
+}
+
+const ONE_QUEUE: Comparison = Comparison {
+    name: "error-by-window",
+    ours: &[STRIDE],
+    cpus: &[1, 2, 3, 4],
+    caches: 1,
+};
+
+const SEVERAL_QUEUES: Comparison = Comparison {
+    name: "error-by-window-queues",
+    ours: &[STRIDE_LLC, STRIDE_CPU, STRIDE],
+    cpus: &[4, 8],
+    caches: 2,
+};
+
+const OTHERS: [&Scheduler; 3] = [EEVDF, EEVDF_TICK, FLASH];
+
+impl Comparison {
+    fn contestants(&self) -> impl Iterator<Item = &'static Scheduler> {
+        self.ours.iter().copied().chain(OTHERS)
+    }
+}
+
 /// Close cases are repeated with more seeds: those in which ours is not better by more than this factor.
 const SEEDS: u64 = 3;
 const CLOSE: f64 = 2.0;
@@ -35,33 +72,40 @@ const ONE_AGAINST_TEN: &str = "c1v10";
 /// docs/fairness.md: a quantum of 1 ms for each level, user, process and thread.
 const LAG_MS_MAX: f64 = 3.0;
 
-fn run(bench: &Bench) -> Result<Vec<Row>> {
+fn run(bench: &Bench, comparison: &Comparison) -> Result<Vec<Row>> {
     let programs = own_programs()?;
-    let mut measured = shares::measure(&points(0, |_, _| true), &programs)?;
+    let mut measured = shares::measure(&points(comparison, 0, |_, _| true), &programs)?;
     let first = Errors(&measured);
+    let is_close =
+        |cpus, case: &'static str| (comparison.ours.iter()).any(|s| first.is_close(s, cpus, case));
     let again: Vec<Point> = (1..SEEDS)
-        .flat_map(|seed| points(seed, |cpus, case| first.is_close(cpus, case)))
+        .flat_map(|seed| points(comparison, seed, is_close))
         .collect();
     measured.extend(shares::measure(&again, &programs)?);
     bench.write("series.csv", &series(&measured))?;
     bench.write("errors.csv", &errors(&measured))?;
-    plot::write(&bench.out, ERROR_BY_WINDOW.name, |area| {
-        draw(area, &Errors(&measured))
+    plot::write(&bench.out, comparison.name, |area| {
+        draw(area, &Errors(&measured), comparison)
     })?;
-    Ok(rows(&Errors(&measured)))
+    Ok(rows(&Errors(&measured), comparison))
 }
 
-fn points(seed: u64, chosen: impl Fn(u32, &str) -> bool) -> Vec<Point> {
+fn points(
+    comparison: &Comparison,
+    seed: u64,
+    chosen: impl Fn(u32, &'static str) -> bool,
+) -> Vec<Point> {
     let mut points = Vec::new();
     // Machines are started in this order; the long ones first.
-    for cpus in CPUS.into_iter().rev() {
-        for scheduler in CONTESTANTS {
+    for &cpus in comparison.cpus.iter().rev() {
+        for scheduler in comparison.contestants() {
             for case in CASES.iter().filter(|case| case.cpus.contains(&cpus)) {
                 if chosen(cpus, case.name) {
                     points.push(Point {
                         scheduler,
                         kernel: scheduler.kernel,
                         cpus,
+                        caches: comparison.caches,
                         case,
                         seed,
                     });
@@ -110,25 +154,25 @@ impl<'a> Errors<'a> {
 
     /// The smallest error among the other schedulers, and that scheduler's name.
     fn best_other(&self, cpus: u32, case: &'a str, window: usize) -> Option<(f64, &'static str)> {
-        CONTESTANTS[1..]
+        OTHERS
             .iter()
             .filter_map(|other| Some((self.mean(other, cpus, case, window)?, other.name)))
             .min_by(|a, b| a.0.total_cmp(&b.0))
     }
 
-    fn is_close(&self, cpus: u32, case: &'a str) -> bool {
+    fn is_close(&self, ours: &'static Scheduler, cpus: u32, case: &'a str) -> bool {
         (0..WINDOWS.len())
             .filter(|&window| WINDOWS[window] >= WINDOW_BAR_MIN)
             .any(|window| {
-                let ours = self.mean(STRIDE, cpus, case, window);
+                let ours = self.mean(ours, cpus, case, window);
                 let best = self.best_other(cpus, case, window);
                 ours.zip(best)
                     .is_some_and(|(ours, (best, _))| ours * CLOSE > best)
             })
     }
 
-    fn seeds(&self, cpus: u32, case: &'a str) -> usize {
-        self.of(STRIDE, cpus, case).count()
+    fn seeds(&self, scheduler: &'static Scheduler, cpus: u32, case: &'a str) -> usize {
+        self.of(scheduler, cpus, case).count()
     }
 }
 
@@ -143,33 +187,52 @@ fn window_s(window: usize) -> f64 {
     WINDOWS[window] as f64 * INTERVAL_S
 }
 
-fn rows(errors: &Errors) -> Vec<Row> {
+fn rows(errors: &Errors, comparison: &Comparison) -> Vec<Row> {
     let mut rows = Vec::new();
-    for cpus in CPUS {
+    for &cpus in comparison.cpus {
         for case in cases_on(cpus) {
-            for window in 0..WINDOWS.len() {
-                rows.extend(compared(errors, cpus, case, window));
+            for ours in comparison.ours {
+                for window in 0..WINDOWS.len() {
+                    rows.extend(compared(errors, ours, cpus, case, window));
+                }
+                rows.extend(each_client(errors, ours, cpus, case));
+                rows.extend(lag(errors, ours, cpus, case));
             }
-            rows.extend(each_client(errors, cpus, case));
-            rows.extend(lag(errors, cpus, case));
         }
     }
     rows
 }
 
-fn named(what: &str, errors: &Errors, cpus: u32, case: &'static str) -> String {
+fn named(
+    what: &str,
+    errors: &Errors,
+    ours: &'static Scheduler,
+    cpus: u32,
+    case: &'static str,
+) -> String {
     let plural = if cpus == 1 { "" } else { "s" };
-    let seeds = match errors.seeds(cpus, case) {
+    let seeds = match errors.seeds(ours, cpus, case) {
         1 => String::new(),
         seeds => format!(", {seeds} seeds"),
     };
-    format!("{case}, {cpus} CPU{plural}{seeds}: {what}")
+    let queues = match ours.name {
+        "stride" => "",
+        "stride-llc" => ", a queue for each cache",
+        _ => ", a queue for each CPU",
+    };
+    format!("{case}, {cpus} CPU{plural}{queues}{seeds}: {what}")
 }
 
 /// On several CPUs the error is to be no larger than that of the best other scheduler, in windows of a second and more. On one,
 /// where only its timer limits the kernel's own scheduler, it is to be no larger than that scheduler's without that timer.
-fn compared(errors: &Errors, cpus: u32, case: &'static str, window: usize) -> Option<Row> {
-    let ours = errors.mean(STRIDE, cpus, case, window)?;
+fn compared(
+    errors: &Errors,
+    ours: &'static Scheduler,
+    cpus: u32,
+    case: &'static str,
+    window: usize,
+) -> Option<Row> {
+    let error = errors.mean(ours, cpus, case, window)?;
     let rival = if cpus == 1 {
         (
             errors.mean(EEVDF_TICK, cpus, case, window)?,
@@ -181,15 +244,16 @@ fn compared(errors: &Errors, cpus: u32, case: &'static str, window: usize) -> Op
     let long = WINDOWS[window] >= WINDOW_BAR_MIN;
     let one_second = WINDOWS[window] == WINDOW_BAR_MIN;
     let below_one = case == ONE_AGAINST_TEN && one_second;
-    let pass = ours <= rival.0 && (!below_one || ours < CLIENT_ERROR_MAX);
+    let pass = error <= rival.0 && (!below_one || error < CLIENT_ERROR_MAX);
     Some(Row {
         name: named(
             &format!("mean error in % over {:.1} s", window_s(window)),
             errors,
+            ours,
             cpus,
             case,
         ),
-        measured: ours * 100.0,
+        measured: error * 100.0,
         published: None,
         bar: format!(
             "at most {:.4}, {}{}",
@@ -201,16 +265,22 @@ fn compared(errors: &Errors, cpus: u32, case: &'static str, window: usize) -> Op
     })
 }
 
-fn each_client(errors: &Errors, cpus: u32, case: &'static str) -> Option<Row> {
+fn each_client(
+    errors: &Errors,
+    ours: &'static Scheduler,
+    cpus: u32,
+    case: &'static str,
+) -> Option<Row> {
     let window = WINDOWS.iter().position(|&length| length == WINDOW_20_S)?;
     let max = errors
-        .of(STRIDE, cpus, case)
+        .of(ours, cpus, case)
         .filter_map(|measured| Some(measured.shares.windows[window]?.max))
         .reduce(f64::max)?;
     Some(Row {
         name: named(
             "largest error of a client in % over 20 s",
             errors,
+            ours,
             cpus,
             case,
         ),
@@ -221,13 +291,13 @@ fn each_client(errors: &Errors, cpus: u32, case: &'static str) -> Option<Row> {
     })
 }
 
-fn lag(errors: &Errors, cpus: u32, case: &'static str) -> Option<Row> {
+fn lag(errors: &Errors, ours: &'static Scheduler, cpus: u32, case: &'static str) -> Option<Row> {
     let lag_ms = errors
-        .of(STRIDE, cpus, case)
+        .of(ours, cpus, case)
         .map(|measured| measured.shares.lag_max_ms)
         .reduce(f64::max)?;
     Some(Row {
-        name: named("largest lag in ms", errors, cpus, case),
+        name: named("largest lag in ms", errors, ours, cpus, case),
         measured: lag_ms,
         published: None,
         bar: match cpus {
@@ -285,7 +355,7 @@ fn key(point: &Point) -> String {
 }
 
 /// A panel for each number of CPUs.
-fn draw(area: &Area, errors: &Errors) -> Result<()> {
+fn draw(area: &Area, errors: &Errors, comparison: &Comparison) -> Result<()> {
     let (head, panels) = area.split_vertically(64);
     let failed = |error: DrawingAreaErrorKind<_>| anyhow!("cannot draw: {error}");
     let text = |size: i32| ("sans-serif", size).into_font();
@@ -296,7 +366,7 @@ fn draw(area: &Area, errors: &Errors) -> Result<()> {
     ))
     .map_err(failed)?;
     let mut x = 16;
-    for (number, scheduler) in CONTESTANTS.iter().enumerate() {
+    for (number, scheduler) in comparison.contestants().enumerate() {
         let line = PathElement::new([(x, 50), (x + 26, 50)], COLOURS[number].stroke_width(4));
         head.draw(&line).map_err(failed)?;
         let (label, width) = label(scheduler);
@@ -310,8 +380,9 @@ fn draw(area: &Area, errors: &Errors) -> Result<()> {
         text(13),
     ))
     .map_err(failed)?;
-    for (cpus, panel) in CPUS.into_iter().zip(panels.split_evenly((1, CPUS.len()))) {
-        draw_panel(&panel, errors, cpus)?;
+    let panels = panels.split_evenly((1, comparison.cpus.len()));
+    for (&cpus, panel) in comparison.cpus.iter().zip(panels) {
+        draw_panel(&panel, errors, comparison, cpus)?;
     }
     Ok(())
 }
@@ -320,6 +391,8 @@ fn draw(area: &Area, errors: &Errors) -> Result<()> {
 fn label(scheduler: &Scheduler) -> (&'static str, i32) {
     match scheduler.name {
         "stride" => ("Tombola (stride)", 140),
+        "stride-llc" => ("a queue for each cache", 172),
+        "stride-cpu" => ("a queue for each CPU", 164),
         "eevdf" => ("EEVDF", 72),
         "eevdf-tick" => ("EEVDF, slices end at the tick", 222),
         _ => ("scx_flash", 100),
@@ -330,9 +403,9 @@ fn label(scheduler: &Scheduler) -> (&'static str, i32) {
 const PERCENT_MIN: f64 = 0.001;
 const PERCENT_MAX: f64 = 150.0;
 
-fn draw_panel(area: &Area, errors: &Errors, cpus: u32) -> Result<()> {
+fn draw_panel(area: &Area, errors: &Errors, comparison: &Comparison, cpus: u32) -> Result<()> {
     let failed = |error: DrawingAreaErrorKind<_>| anyhow!("cannot draw: {error}");
-    let first = cpus == CPUS[0];
+    let first = cpus == comparison.cpus[0];
     let title = if cpus == 1 {
         "1 CPU".to_owned()
     } else {
@@ -364,7 +437,8 @@ fn draw_panel(area: &Area, errors: &Errors, cpus: u32) -> Result<()> {
         .label_style(("sans-serif", 13))
         .draw()
         .map_err(failed)?;
-    for (number, scheduler) in CONTESTANTS.iter().enumerate().rev() {
+    let contestants: Vec<_> = comparison.contestants().collect();
+    for (number, &scheduler) in contestants.iter().enumerate().rev() {
         let colour = COLOURS[number];
         let curves: Vec<Vec<(f64, f64)>> = cases_on(cpus)
             .map(|case| curve(errors, scheduler, cpus, case))
@@ -452,6 +526,7 @@ mod tests {
                 scheduler,
                 kernel: scheduler.kernel,
                 cpus: 2,
+                caches: 1,
                 case,
                 seed: 0,
             },
@@ -468,10 +543,10 @@ mod tests {
             measured(FLASH, 30),
         ];
         let errors = Errors(&all);
-        let row = compared(&errors, 2, "eq3", 2).unwrap();
+        let row = compared(&errors, STRIDE, 2, "eq3", 2).unwrap();
         assert_eq!(row.pass, Some(true), "{row:?}");
         assert!(row.bar.contains(FLASH.name), "{row:?}");
-        assert!(!errors.is_close(2, "eq3"));
+        assert!(!errors.is_close(STRIDE, 2, "eq3"));
 
         let all = [
             measured(STRIDE, 40),
@@ -479,21 +554,21 @@ mod tests {
             measured(FLASH, 30),
         ];
         let errors = Errors(&all);
-        let row = compared(&errors, 2, "eq3", 2).unwrap();
+        let row = compared(&errors, STRIDE, 2, "eq3", 2).unwrap();
         assert_eq!(row.pass, Some(false), "{row:?}");
-        assert!(errors.is_close(2, "eq3"));
+        assert!(errors.is_close(STRIDE, 2, "eq3"));
         // Below a second it is only for comparison.
-        assert_eq!(compared(&errors, 2, "eq3", 1).unwrap().pass, None);
+        assert_eq!(compared(&errors, STRIDE, 2, "eq3", 1).unwrap().pass, None);
     }
 
     #[test]
     fn a_client_is_within_one_per_cent_or_not() {
         assert_eq!(
-            each_client(&Errors(&[measured(STRIDE, 9)]), 2, "eq3").map(|row| row.pass),
+            each_client(&Errors(&[measured(STRIDE, 9)]), STRIDE, 2, "eq3").map(|row| row.pass),
             Some(Some(true))
         );
         assert_eq!(
-            each_client(&Errors(&[measured(STRIDE, 11)]), 2, "eq3").map(|row| row.pass),
+            each_client(&Errors(&[measured(STRIDE, 11)]), STRIDE, 2, "eq3").map(|row| row.pass),
             Some(Some(false))
         );
     }

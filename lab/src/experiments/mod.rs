@@ -36,6 +36,7 @@ pub const EXPERIMENTS: &[Experiment] = &[
     film::PLAYER,
     overhead::OVERHEAD_LOOP,
     error_by_window::ERROR_BY_WINDOW,
+    error_by_window::ERROR_BY_WINDOW_QUEUES,
     cost::COST,
     cost_economy::COST_ECONOMY,
     multi_queue::MULTI_QUEUE,

@@ -13,6 +13,7 @@ fn at_length_three_equal_processes_on_one_cpu() {
         scheduler: EEVDF,
         kernel: EEVDF.kernel,
         cpus: 1,
+        caches: 1,
         case: CASES.iter().find(|case| case.name == "eq3").unwrap(),
         seed: 0,
     };

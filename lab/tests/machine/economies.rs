@@ -207,11 +207,7 @@ fn boot_of(scheduler: &'static Scheduler, cpus: usize, seeds: std::ops::Range<u6
         scheduler,
         kernel: scheduler.kernel,
         cpus: cpus as u32,
-        caches: if [STRIDE_LLC, STRIDE_CPU].contains(&scheduler) {
-            2
-        } else {
-            1
-        },
+        caches: scheduler.caches(),
         memory_mib: 1024,
         mode: Mode::measured(),
         timed: false,

@@ -462,8 +462,7 @@ impl Scheduler for Tombola {
         economy.withdraw(leaf);
         economy.leave(leaf);
         if let Some(queues) = &mut self.queues {
-            let (group, queue) = (machine.task(task).group, self.accounts[task].queue);
-            queues.groups.left(group, queue);
+            queues.groups.left(machine.task(task).group);
         }
         self.count_tickets(machine, task, false, false);
     }
