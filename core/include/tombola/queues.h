@@ -120,6 +120,12 @@ TB_INLINE u64 tb_price(u64 active, u64 threads, u64 tickets, u64 above, u64 form
 #define TB_HELD_BOUNDS 4
 #define TB_HELD_QUANTA 4
 
+/* What a pass advances by so many ns of a CPU, which is worth `price`: a group's price, or a load. */
+TB_INLINE u64 tb_advance_at(u64 ns, u64 price)
+{
+	return tb_advance(ns, TB_DRAW_ONE, tb_min(tb_max(price >> TB_USABLE_SHIFT, 1), 1ull << 30));
+}
+
 /*
  * How far a part with `tickets` may be from its group's pass. `price` is that of the group around it, its tickets for each CPU.
  * Clocks that are bound_ns apart, at that price, are normal, and so are some quanta, by which a part with few tickets is ahead
@@ -127,9 +133,7 @@ TB_INLINE u64 tb_price(u64 active, u64 threads, u64 tickets, u64 above, u64 form
  */
 TB_INLINE u64 tb_held_within(const struct tb_rules *r, u64 price, u64 tickets, u64 bound_ns)
 {
-	u64 for_a_cpu = tb_min(tb_max(price >> TB_USABLE_SHIFT, 1), 1ull << 30);
-
-	return tb_max(tb_advance(TB_HELD_BOUNDS * bound_ns, TB_DRAW_ONE, for_a_cpu),
+	return tb_max(tb_advance_at(TB_HELD_BOUNDS * bound_ns, price),
 		      tb_advance(TB_HELD_QUANTA * r->quantum_ns, TB_DRAW_ONE, tickets));
 }
 
@@ -188,8 +192,7 @@ TB_INLINE u64 tb_off(u64 group_pass, u64 behind, u64 ahead)
 /* Of what best effort's vnow of a queue has gone on in so many ns, so much is forgotten; negative if it has fallen back. */
 TB_INLINE u64 tb_excess(u64 past, u64 ns, u64 mean_load)
 {
-	u64 for_a_cpu = tb_min(tb_max(mean_load >> TB_USABLE_SHIFT, 1), 1ull << 30);
-	u64 most = tb_advance(TB_PACE_MAX * ns, TB_DRAW_ONE, for_a_cpu);
+	u64 most = tb_advance_at(TB_PACE_MAX * ns, mean_load);
 
 	return past - tb_bounded(past, 0, most, most);
 }

@@ -231,6 +231,11 @@ static __always_inline void change_queue(u32 leaf, u32 to)
 /* How many of the threads that have waited longest on a queue are looked at before one moves. */
 #define CANDIDATES 32
 
+/* These threads. Counted in memory, as the verifier would walk the body for each value of a local variable. */
+#define for_each_candidate(leaf, rq, way) \
+	for (leaf = (rq)->economy.oldest, (way)->looks = 0; leaf && (way)->looks++ < CANDIDATES && can_loop; \
+	     leaf = tb_at(&(rq)->economy, leaf)->newer)
+
 /* What a leaf that waits on queue `from` is worth there (worth_of), if it may run on `to`; else 0. */
 __noinline u64 worth_to(u32 leaf, u32 from, u32 to)
 {
@@ -269,13 +274,8 @@ __noinline u64 best_fit(u32 from, u32 to, u64 gap)
 		return 0;
 	way->best_worth = 0;
 	way->best = TB_NONE;
-	way->looks = 0;
-	leaf = rq->economy.oldest;
-	tb_loop(CANDIDATES) {
-		if (!leaf || way->looks++ >= CANDIDATES)
-			break;
+	for_each_candidate(leaf, rq, way) {
 		consider(leaf, from, to, gap, cpu);
-		leaf = tb_at(&rq->economy, leaf)->newer;
 	}
 	/* Cut to 32 bits: what counts is whether it is more than some gaps (tb_may_move). */
 	return tb_min(way->best_worth, ~0u) << 32 | way->best;
@@ -381,12 +381,12 @@ static __always_inline void kick_queue(u32 queue)
 /* The queue whose clock is ahead of all others. Written by the price timer. */
 u32 fastest_queue;
 
-/* By how much `other` is ahead of queue `own`, if a thread is to go there; else 0. */
-static __always_inline u64 ahead_of(u32 own, u32 other)
+/* By how much `other` is ahead of queue `own`, if a thread is to go there that can reach these queues; else 0. */
+static __always_inline u64 ahead_of(u32 own, u32 other, u64 reach)
 {
 	u64 gap = tb_gap(load_of(own), load_of(other), queue_cpus[own & (NR_QUEUES - 1)].cpus);
 
-	if (other == own || !is_served(other))
+	if (other == own || !(reach >> (other & 63) & 1) || !is_served(other))
 		return 0;
 	return tb_ahead(clock_of(own), clock_of(other), gap, mean_load(), tombola_config.bound_ns);
 }
@@ -401,15 +401,19 @@ __noinline u64 reach_of(u32 from)
 	if (!rq)
 		return 0;
 	way->queues = 0;
-	way->looks = 0;
-	leaf = rq->economy.oldest;
-	tb_loop(CANDIDATES) {
-		if (!leaf || way->looks++ >= CANDIDATES)
-			break;
+	for_each_candidate(leaf, rq, way) {
 		way->queues |= task_at(leaf)->queues;
-		leaf = tb_at(&rq->economy, leaf)->newer;
 	}
 	return way->queues;
+}
+
+/* The queue that is ahead most of those that are compared. */
+static __always_inline void prefer(u32 other, u64 ahead, u32 *partner, u64 *most)
+{
+	if (ahead > *most) {
+		*most = ahead;
+		*partner = other;
+	}
 }
 
 /*
@@ -423,26 +427,17 @@ static __noinline u32 partner_of(u32 own)
 
 	for (u32 k = 0; k < 4; k++) {
 		u32 other = tb_neighbour(own, n, k);
-		u64 ahead = reach >> (other & 63) & 1 ? ahead_of(own, other) : 0;
 
-		if (ahead > most) {
-			most = ahead;
-			partner = other;
-		}
+		prefer(other, ahead_of(own, other, reach), &partner, &most);
 	}
 	if (partner != own)
 		return partner;
-	if (reach >> (fastest_queue & 63) & 1 && ahead_of(own, fastest_queue))
+	if (ahead_of(own, fastest_queue, reach))
 		return fastest_queue;
 	if (reach << (64 - n) == ~0ull << (64 - n))
 		return own;
 	for_each_queue(other) {
-		u64 ahead = reach >> (other & 63) & 1 ? ahead_of(own, other) : 0;
-
-		if (ahead > most) {
-			most = ahead;
-			partner = other;
-		}
+		prefer(other, ahead_of(own, other, reach), &partner, &most);
 	}
 	return partner;
 }

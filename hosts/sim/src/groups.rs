@@ -45,6 +45,12 @@ struct Group {
 
 const ROOT: usize = 0;
 
+/// A group's part on a queue where it has a thread.
+fn part_of(parts: &mut [Part], queue: usize) -> &mut Part {
+    let at = parts.binary_search_by_key(&queue, |part| part.queue);
+    &mut parts[at.expect("the thread is in it")]
+}
+
 /// All groups.
 pub struct Groups {
     groups: Vec<Group>,
@@ -225,15 +231,13 @@ impl Groups {
 
     /// A thread is about to come to a part. If that was idle, its clock is the latest of its group's.
     fn catch_clock(&mut self, economy: &mut Economy, g: usize, queue: usize) {
-        let of = &mut self.groups[g];
-        let at = of.parts.binary_search_by_key(&queue, |part| part.queue);
-        let part = &mut of.parts[at.expect("the thread is in it")];
+        let clock = self.groups[g].clock;
+        let part = part_of(&mut self.groups[g].parts, queue);
         let client = economy.client(part.client);
         if g != ROOT {
-            let (client, clock) = (part.client, of.clock);
-            economy.on(queue).catch_clock(client, clock);
+            economy.on(queue).catch_clock(part.client, clock);
         } else if client.active == 0 {
-            part.offset = client.vnow.wrapping_sub(of.clock);
+            part.offset = client.vnow.wrapping_sub(clock);
         }
     }
 
@@ -291,8 +295,7 @@ impl Groups {
         let mut g = group as usize;
         for levels_up in 0.. {
             let of = &mut self.groups[g];
-            let at = of.parts.binary_search_by_key(&queue, |part| part.queue);
-            let part = &mut of.parts[at.expect("the thread is in it")];
+            let part = part_of(&mut of.parts, queue);
             part.here = part.here.wrapping_add_signed(change);
             of.all = of.all.wrapping_add_signed(change);
             let client = economy.client(part.client);
@@ -419,8 +422,7 @@ impl Groups {
             let around = self.groups[self.groups[g].parent].price;
             let offset = self.offset(g, queue);
             let of = &mut self.groups[g];
-            let at = of.parts.binary_search_by_key(&queue, |part| part.queue);
-            let part = &mut of.parts[at.expect("the thread is in it")];
+            let part = part_of(&mut of.parts, queue);
             let by = advance(ns.unsigned_abs(), 1 << DRAW_SHIFT, of.tickets as u32);
             let pass = match of.pass {
                 None => economy.client(part.client).pass.wrapping_sub(offset),

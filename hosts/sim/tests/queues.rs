@@ -23,6 +23,14 @@ fn worst(cpus: usize, cpus_each: usize, bound_ms: u64, seed: u64) -> f64 {
     worst
 }
 
+/// A machine with a queue for each `cpus_each` CPUs.
+fn machine(cpus: usize, cpus_each: usize, bound_ms: u64) -> Simulation<Tombola> {
+    let topology = Topology::from(cpus);
+    let rules = Rules::stride(MS);
+    let scheduler = Tombola::with_queues(rules, topology, cpus_each, bound_ms * MS);
+    Simulation::new(scheduler, topology, Costs::default(), 1)
+}
+
 /// How much of a CPU each task has in so many ns.
 fn parts(simulation: &mut Simulation<Tombola>, ns: u64) -> Vec<f64> {
     let ran = |simulation: &Simulation<Tombola>| -> Vec<u64> {
@@ -108,24 +116,17 @@ fn mqs_s_rule_moves_more_and_shares_less() {
 /// would have half of those, too, however much it gets elsewhere.
 #[test]
 fn a_user_is_held_back_where_others_are_bound() {
-    let topology = Topology::from(4);
-    let scheduler = Tombola::with_queues(Rules::stride(MS), topology, 2, 10 * MS);
-    let mut simulation = Simulation::new(scheduler, topology, Costs::default(), 1);
+    let mut simulation = machine(4, 2, 10);
     let [rich, poor] = [2000, 1000].map(|tickets| simulation.scheduler.user(tickets));
     let kinds = [(rich, 0b0011), (rich, 0b1100), (poor, 0b0011)];
-    let tasks = [0, 1, 2, 0, 1, 2].map(|kind| {
+    for kind in [0, 1, 2, 0, 1, 2] {
         let (user, mask): (u32, u64) = kinds[kind];
         let task = simulation.task(user, 100, hog());
         simulation.set_mask(task, mask);
-        task
-    });
+    }
     simulation.run_until(SECOND);
-    let used = |s: &Simulation<Tombola>| tasks.map(|task| s.machine.ran_ns(task));
-    let before = used(&simulation);
-    simulation.run_for(20 * SECOND);
-    let after = used(&simulation);
-    let used = |i| (after[i] - before[i] + after[i + 3] - before[i + 3]) as f64;
-    let rates = [0, 1, 2].map(|i| used(i) / (40 * SECOND) as f64);
+    let parts = parts(&mut simulation, 20 * SECOND);
+    let rates = [0, 1, 2].map(|i| (parts[i] + parts[i + 3]) / 2.0);
     for (rate, due) in rates.into_iter().zip([1.0 / 3.0, 1.0, 2.0 / 3.0]) {
         assert!((rate - due).abs() < 0.01, "{rates:?}");
     }
@@ -135,9 +136,7 @@ fn a_user_is_held_back_where_others_are_bound() {
 /// ran ahead by as much as that task's pass, the hog that comes would not leave again when they are back, for many seconds.
 #[test]
 fn a_clock_does_not_run_away() {
-    let topology = Topology::from(2);
-    let scheduler = Tombola::with_queues(Rules::stride(MS), topology, 1, 20 * MS);
-    let mut simulation = Simulation::new(scheduler, topology, Costs::default(), 1);
+    let mut simulation = machine(2, 1, 20);
     let naps: Program = Rc::new(|act, _| match act {
         1 => Act::Run(SECOND),
         2 => Act::Nap(100 * MS),
@@ -163,9 +162,7 @@ fn a_clock_does_not_run_away() {
 /// Two tasks that are bound to CPUs 0 and 2 wait on queue 0, and queue 2 is not its neighbour.
 #[test]
 fn bound_tasks_find_a_queue_that_is_no_neighbour() {
-    let topology = Topology::from(8);
-    let scheduler = Tombola::with_queues(Rules::stride(MS), topology, 1, 20 * MS);
-    let mut simulation = Simulation::new(scheduler, topology, Costs::default(), 1);
+    let mut simulation = machine(8, 1, 20);
     for task in 0..9 {
         let user = simulation.scheduler.user(1000);
         simulation.task(user, 100, hog());
@@ -246,9 +243,7 @@ fn a_chain_of_forks_gains_nothing_on_its_queue() {
 /// What sleeps and wakes up changes its queue, and its group's tickets follow.
 #[test]
 fn idle_cpus_take_what_waits_elsewhere() {
-    let topology = Topology::from(4);
-    let scheduler = Tombola::with_queues(Rules::stride(MS), topology, 2, 10 * MS);
-    let mut simulation = Simulation::new(scheduler, topology, Costs::default(), 1);
+    let mut simulation = machine(4, 2, 10);
     let user = simulation.scheduler.user(1000);
     let tasks: Vec<_> = (0..4).map(|_| simulation.task(user, 100, hog())).collect();
     simulation.run_until(SECOND);
@@ -260,9 +255,7 @@ fn idle_cpus_take_what_waits_elsewhere() {
 /// Currencies of one thread and of three, in users, on a queue for each CPU.
 #[test]
 fn currencies_keep_their_shares_when_threads_move() {
-    let topology = Topology::from(4);
-    let scheduler = Tombola::with_queues(Rules::stride(MS), topology, 1, 20 * MS);
-    let mut simulation = Simulation::new(scheduler, topology, Costs::default(), 1);
+    let mut simulation = machine(4, 1, 20);
     let mut clients = vec![Client::currency(None, 1)];
     let (mut tasks, mut leaves) = (Vec::new(), Vec::new());
     for base_tickets in [3000, 2000, 1000] {
