@@ -139,14 +139,19 @@ u64 EXPORT(share)(u64 tickets, u64 here, u64 all)
 	return tb_share(tickets, here, all);
 }
 
-u64 EXPORT(usable)(u64 tickets, u64 cpus, u64 price)
+u64 EXPORT(usable)(u64 tickets, u64 width, u64 price, u64 cpus)
 {
-	return tb_usable(tickets, cpus, price);
+	return tb_usable(tickets, width, price, cpus);
 }
 
-u64 EXPORT(price)(u64 active, u64 threads, u64 tickets, u64 above, u64 former)
+u64 EXPORT(entitled)(u64 usable, u64 width, u64 price, u64 cpus)
 {
-	return tb_price(active, threads, tickets, above, former);
+	return tb_entitled(usable, width, price, cpus);
+}
+
+u64 EXPORT(price)(u64 active, u64 cpus)
+{
+	return tb_price(active, cpus);
 }
 
 u64 EXPORT(held_within)(const struct tb_rules *r, u64 price, u64 tickets, u64 bound_ns)
@@ -169,9 +174,24 @@ u64 EXPORT(off)(u64 group_pass, u64 behind, u64 ahead)
 	return tb_off(group_pass, behind, ahead);
 }
 
-u64 EXPORT(excess)(u64 past, u64 ns, u64 mean_load)
+u64 EXPORT(widest)(u64 former, u64 width)
 {
-	return tb_excess(past, ns, mean_load);
+	return tb_widest(former, width);
+}
+
+u64 EXPORT(width)(u64 widest)
+{
+	return tb_width(widest);
+}
+
+u64 EXPORT(machine_clock)(u64 former, u64 ns, u64 mean_load, u64 slowest, u64 fastest)
+{
+	return tb_machine_clock(former, ns, mean_load, slowest, fastest);
+}
+
+u64 EXPORT(excess)(u64 clock, u64 machine, u64 bound_ns, u64 mean_load)
+{
+	return tb_excess(clock, machine, bound_ns, mean_load);
 }
 
 u32 EXPORT(is_fast)(u64 own, u64 other, u64 mean_load, u64 bound_ns)
@@ -291,6 +311,7 @@ u64 EXPORT(limit)(u32 which)
 		TB_NEVER,
 		1u << TB_SHARE_SHIFT,
 		TB_PRICE_MAX,
+		TB_CPU,
 		TB_MQS_TICK_NS,
 		TB_MQS_WAIT_NS,
 		TB_WAKING_OWN,

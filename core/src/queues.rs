@@ -2,7 +2,7 @@
 
 use crate::ffi;
 use crate::limits::PLACES;
-pub use crate::limits::{MQS_TICK_NS, MQS_WAIT_NS, PRICE_MAX, SHARE_SCALE as SCALE};
+pub use crate::limits::{CPU, MQS_TICK_NS, MQS_WAIT_NS, PRICE_MAX, SHARE_SCALE as SCALE};
 
 /// The tickets of a group that count on one queue, where `here` of its `all` active tickets are. At least 1.
 #[must_use]
@@ -10,18 +10,23 @@ pub fn share(tickets: u64, here: u64, all: u64) -> u64 {
     ffi::share(tickets, here, all)
 }
 
-/// Tickets, or so many as can be used on so many CPUs if each is worth `price`. At least 1.
+/// As many of these tickets as can be used on `width` CPUs in a group that is entitled to `cpus`, in parts of [`CPU`], at this
+/// price.
 #[must_use]
-pub fn usable(tickets: u64, cpus: u64, price: u64) -> u64 {
-    ffi::usable(tickets, cpus, price)
+pub fn usable(tickets: u64, width: u64, price: u64, cpus: u64) -> u64 {
+    ffi::usable(tickets, width, price, cpus)
 }
 
-/// The price of a group: the tickets for each CPU that it is entitled to. It has `active` capped tickets of `threads` runnable
-/// threads, and `tickets` itself, capped, where a CPU is worth `above`; at the root, the machine's CPUs and 1. `former`: the
-/// price of the last period.
+/// The CPUs to which a group with so many usable tickets is entitled, in a group with this price that is entitled to `cpus`.
 #[must_use]
-pub fn price(active: u64, threads: u64, tickets: u64, above: u64, former: u64) -> u64 {
-    ffi::price(active, threads, tickets, above, former)
+pub fn entitled(usable: u64, width: u64, price: u64, cpus: u64) -> u64 {
+    ffi::entitled(usable, width, price, cpus)
+}
+
+/// The price of a group that is entitled to `cpus`: its tickets for each. Its runnable clients have `active` usable tickets.
+#[must_use]
+pub fn price(active: u64, cpus: u64) -> u64 {
+    ffi::price(active, cpus)
 }
 
 /// By how much all active parts of a group are ahead of its pass, given those that are furthest behind and ahead; negative if
@@ -31,10 +36,28 @@ pub fn off(group_pass: u64, behind: u64, ahead: u64) -> i64 {
     ffi::off(group_pass, behind, ahead) as i64
 }
 
-/// Of what a queue's vnow has gone on in so many ns, so much is forgotten at this mean load. Negative numbers wrap.
+/// On how many CPUs, in parts of [`CPU`], a group could be at once lately, from that of the last period and its width now.
 #[must_use]
-pub fn excess(past: u64, ns: u64, mean_load: u64) -> u64 {
-    ffi::excess(past, ns, mean_load)
+pub fn widest(former: u64, width: u64) -> u64 {
+    ffi::widest(former, width)
+}
+
+/// A group's width, in whole CPUs, by what was its widest of late.
+#[must_use]
+pub fn width(widest: u64) -> u64 {
+    ffi::width(widest)
+}
+
+/// The machine's clock, so many ns after it was `former`: it advances at the mean load, and stays among those of the queues.
+#[must_use]
+pub fn machine_clock(former: u64, ns: u64, mean_load: u64, slowest: u64, fastest: u64) -> u64 {
+    ffi::machine_clock(former, ns, mean_load, slowest, fastest)
+}
+
+/// By how much a queue's clock is further ahead of the machine's than it may be, or behind (negative numbers wrap).
+#[must_use]
+pub fn excess(clock: u64, machine: u64, bound_ns: u64, mean_load: u64) -> u64 {
+    ffi::excess(clock, machine, bound_ns, mean_load)
 }
 
 /// Is another queue's clock ahead by more than `bound_ns` of a CPU's service at the mean load?

@@ -3,8 +3,9 @@
 use std::collections::VecDeque;
 use tombola_core::limits::DRAW_SHIFT;
 use tombola_core::queues::{
-    PRICE_MAX, Place, SCALE, ahead, excess, fits_better, gap, is_fast, may_move, merged, mqs_load,
-    mqs_neighbours, mqs_push, neighbours, off, price, pulls_from, share, usable, waking_place,
+    self, CPU, PRICE_MAX, Place, SCALE, ahead, entitled, excess, fits_better, gap, is_fast,
+    machine_clock, may_move, merged, mqs_load, mqs_neighbours, mqs_push, neighbours, off,
+    pulls_from, share, usable, waking_place, widest, width,
 };
 use tombola_core::{BEST_EFFORT, Economy, Kind, Rules, advance};
 
@@ -65,19 +66,23 @@ fn shares_of_a_group_add_up() {
     assert_eq!(share(tickets, 0, 0), tickets);
 }
 
+/// The price of a group of threads that is entitled to so many CPUs, after some periods, and what they can use.
+fn settle<const N: usize>(tickets: [u64; N], price: &mut u64, cpus: f64) -> [u64; N] {
+    let cpus = (cpus * CPU as f64) as u64;
+    for _ in 0..200 {
+        let active = tickets.iter().map(|&t| usable(t, 1, *price, cpus)).sum();
+        *price = queues::price(active, cpus);
+    }
+    tickets.map(|t| usable(t, 1, *price, cpus))
+}
+
 /// Threads of 30, 15 and 7 tickets of a group that is entitled to 2.38 CPUs: the first has one, the others share the rest 15 : 7.
 #[test]
 fn prices_fill_with_water() {
     let tickets = [30, 15, 7].map(|t| t * u64::from(SCALE));
-    let (of_group, above) = (238_000, 100_000);
-    let mut at = PRICE_MAX;
-    for _ in 0..60 {
-        let active = tickets.iter().map(|&t| usable(t, 1, at)).sum();
-        at = price(active, 3, of_group, above, at);
-    }
-    let used = tickets.map(|t| usable(t, 1, at) as f64);
-    let all: f64 = used.iter().sum();
-    let rates = used.map(|t| 2.38 * t / all);
+    let used = settle(tickets, &mut { PRICE_MAX }, 2.38);
+    let all: u64 = used.iter().sum();
+    let rates = used.map(|t| 2.38 * t as f64 / all as f64);
     for (rate, due) in rates
         .into_iter()
         .zip([1.0, 1.38 * 15.0 / 22.0, 1.38 * 7.0 / 22.0])
@@ -90,18 +95,26 @@ fn prices_fill_with_water() {
 #[test]
 fn prices_fall_and_rise() {
     let tickets = [1, 10_000].map(|t| t * u64::from(SCALE));
-    let mut at = PRICE_MAX;
-    let mut settle = |of_group| {
-        for _ in 0..100 {
-            let active = tickets.iter().map(|&t| usable(t, 1, at)).sum();
-            at = price(active, 2, of_group, 100_000, at);
-        }
-        tickets.map(|t| usable(t, 1, at))
-    };
-    let [small, large] = settle(200_000);
-    assert_eq!(small, large);
-    let [small, large] = settle(50_000);
+    let mut price = PRICE_MAX;
+    let [small, large] = settle(tickets, &mut price, 2.0);
+    assert!(large - small <= 1, "{small} and {large}");
+    let [small, large] = settle(tickets, &mut price, 1.1);
+    assert_eq!(small, tickets[0] << 8);
+    assert!(large.abs_diff(10 * small) < 10, "{small} and {large}");
+    let [small, large] = settle(tickets, &mut price, 0.5);
     assert_eq!((small, large), (tickets[0] << 8, tickets[1] << 8));
+}
+
+/// A user whose threads can use all CPUs counts with all of its tickets, whatever the price fell to while some of them slept. One
+/// that can use a part counts with that.
+#[test]
+fn who_can_use_all_cpus_is_not_capped() {
+    let tickets = 1000 * u64::from(SCALE);
+    assert_eq!(usable(tickets, 4, 77, 4 * CPU), tickets << 8);
+    assert_eq!(usable(tickets, 3, 77, 4 * CPU), 3 * 77);
+    assert_eq!(entitled(tickets << 8, 4, 77, 4 * CPU), 4 * CPU);
+    assert_eq!(entitled(3 * 77, 3, 77, 4 * CPU), 3 * CPU);
+    assert_eq!(entitled(77 / 7, 3, 77, 4 * CPU), CPU / 7);
 }
 
 #[test]
@@ -115,18 +128,42 @@ fn what_moves_fits_the_gap() {
     assert!(may_move(100, 300, false) && !may_move(100, 301, false) && may_move(100, 301, true));
 }
 
-/// At 500 tickets for each CPU, a pass of 2^20 for a ticket and ns advances by 2^20 / 500 a ns.
+/// At 500 tickets for each CPU.
 #[test]
-fn a_clock_forgets_what_goes_too_fast() {
-    let (ms, load) = (1_000_000, 500 << 8);
-    let at_mean = advance(ms, 1 << DRAW_SHIFT, 500);
-    for past in [0, at_mean, 63 * at_mean] {
-        assert_eq!(excess(past, ms, load), 0);
-        assert_eq!(excess(past.wrapping_neg(), ms, load), 0);
+fn a_clock_forgets_what_is_too_far_from_the_machine_s() {
+    let (ms, load, machine) = (1_000_000, 500 << 8, 77);
+    let most = advance(10 * ms, 1 << DRAW_SHIFT, 500);
+    for off in [0, most / 2, most] {
+        assert_eq!(excess(machine + off, machine, ms, load), 0);
+        assert_eq!(excess(machine.wrapping_sub(off), machine, ms, load), 0);
     }
-    let most = advance(64 * ms, 1 << DRAW_SHIFT, 500);
-    assert_eq!(excess(most + 9, ms, load), 9);
-    assert_eq!(excess((most + 9).wrapping_neg(), ms, load) as i64, -9);
+    let clock = machine.wrapping_sub(most + 9);
+    assert_eq!(excess(machine + most + 9, machine, ms, load), 9);
+    assert_eq!(excess(clock, machine, ms, load) as i64, -9);
+}
+
+#[test]
+fn the_machine_s_clock_stays_among_those_of_the_queues() {
+    let (ms, load) = (1_000_000, 500 << 8);
+    let later = 77 + advance(ms, 1 << DRAW_SHIFT, 500);
+    assert_eq!(machine_clock(77, ms, load, 70, later + 9), later);
+    assert_eq!(machine_clock(77, ms, load, later + 1, later + 9), later + 1);
+    assert_eq!(machine_clock(77, ms, load, 70, 80), 80);
+}
+
+#[test]
+fn a_group_is_as_wide_as_it_was_lately() {
+    let mut of_late = widest(0, 4);
+    assert_eq!(width(of_late), 4);
+    for _ in 0..15 {
+        of_late = widest(of_late, 3);
+        assert_eq!(width(of_late), 4);
+    }
+    for _ in 0..15 {
+        of_late = widest(of_late, 3);
+    }
+    assert_eq!(width(of_late), 3);
+    assert_eq!(width(widest(of_late, 5)), 5);
 }
 
 #[test]

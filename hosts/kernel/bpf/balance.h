@@ -85,7 +85,7 @@ __noinline u32 step_move_out(u32 i, u32 from, u32 cpu, u32 own)
 	parent = tb_at(&rq->economy, i)->parent;
 	way->group[level & (LEVELS - 1)] = whole_of(i);
 	part->here -= way->counted[level & (LEVELS - 1)];
-	part->threads--;
+	count_threads(part, group, 0 - 1ull);
 	if (parent) {
 		way->pass[level & (LEVELS - 1)] = tb_at(&rq->economy, i)->pass - part_at(parent)->offset;
 		tickets = (u32)portion_of(part, group, group->tickets);
@@ -120,10 +120,10 @@ __noinline int step_move_in(u32 level, u32 to, u32 cpu, u32 own)
 	bpf_spin_lock(&rq->lock);
 	c = tb_at(&rq->economy, i);
 	if (whole_of(i) == TB_BEST_EFFORT)
-		look_at_clock(&rq->economy, i);
+		look_at_clock(to);
 	catch_clock(&rq->economy, i);
 	part->here += way->counted[level & (LEVELS - 1)];
-	part->threads++;
+	count_threads(part, group, 1);
 	if (c->parent) {
 		pass += part_at(c->parent)->offset;
 		tickets = (u32)portion_of(part, group, group->tickets);
@@ -378,9 +378,6 @@ static __always_inline void kick_queue(u32 queue)
 	scx_bpf_kick_cpu((s32)queue_cpus[queue & (NR_QUEUES - 1)].first, SCX_KICK_PREEMPT);
 }
 
-/* The queue whose clock is ahead of all others. Written by the price timer. */
-u32 fastest_queue;
-
 /* By how much `other` is ahead of queue `own`, if a thread is to go there that can reach these queues; else 0. */
 static __always_inline u64 ahead_of(u32 own, u32 other, u64 reach)
 {
@@ -542,8 +539,6 @@ struct {
 
 static int price_timer_fired(void *map, u32 *key, struct price_timer *value)
 {
-	u32 fastest = 0;
-
 	bpf_timer_start(&value->timer, tombola_config.bound_ns / 2, 0);
 	renew_root();
 	renew_price(TB_BASE);
@@ -551,13 +546,9 @@ static int price_timer_fired(void *map, u32 *key, struct price_timer *value)
 	renew_price(TB_FROZEN);
 	renew_prices(FIRST_GROUP);
 	for_each_queue(queue) {
-		step_look(queue);
-		if (tb_before(clock_of(fastest), clock_of(queue)))
-			fastest = queue;
 		empty_queue(queue);
 	}
-	fastest_queue = fastest;
-	group_at(TB_BEST_EFFORT)->clock = clock_of(fastest);
+	look_at_clocks();
 	return 0;
 }
 

@@ -23,23 +23,30 @@ struct part {
 	u64 told_threads; /* and how many threads */
 	u64 shifted;      /* by how much of its group's shift its pass was shifted */
 	u64 offset;       /* of best effort: by how much vnow is ahead of the queue's clock (queues.h). Otherwise 0 */
-	u64 seen;         /* of best effort: vnow at the last look (look_at_clock) */
 };
 
 struct part parts[IF_SEVERAL(TB_CLIENTS)];
 
 /* A group on all queues; at its first slot. */
 struct group {
-	u64 tickets; /* its own, shifted (ticket_shift). Written under the first queue's lock */
-	u64 usable;  /* as many of them as it can use. This and the price are written by the price timer */
-	u64 price;   /* tb_price */
-	u64 all;     /* the sum of `here` over its parts */
-	u64 threads; /* and of `threads` */
-	u64 clock;   /* the latest vnow of a part; it goes on with each change */
-	u64 pass;    /* its pass, whichever queue its threads run on (queues.h) */
-	u32 adopts;  /* its pass is to be that of the next part charged: it was idle, has been moved, or has other tickets */
-	u32 strays;  /* a part was too far from that */
-	u64 shift;   /* by how much the passes of all parts have been shifted in all. Written by the price timer */
+	u64 tickets;    /* its own, shifted (ticket_shift). Written under the first queue's lock */
+	u64 all;        /* the sum of `here` over its parts */
+	u64 of_threads; /* usable tickets of the runnable threads that are directly in it */
+	u64 threads;    /* the sum of `threads` over its parts */
+	u64 width;      /* on as many CPUs they can run at once, where they are */
+
+	/* Written by the price timer (queues.h): */
+	u64 of_groups; /* usable tickets of the groups in it, since its last turn */
+	u64 widest;
+	u64 usable;
+	u64 cpus;  /* to which it is entitled */
+	u64 price;
+	u64 shift; /* by how much the passes of all parts have been shifted in all */
+
+	u64 clock;  /* the latest vnow of a part; it goes on with each change */
+	u64 pass;   /* its pass, whichever queue its threads run on (queues.h) */
+	u32 adopts; /* its pass is to be that of the next part charged: it was idle, has been moved, or has other tickets */
+	u32 strays; /* a part was too far from that */
 };
 
 struct group groups[IF_SEVERAL(TB_CLIENTS)];
@@ -61,7 +68,7 @@ static __always_inline void group_init(u32 i, u64 tickets)
 
 	__builtin_memset(group, 0, sizeof(*group));
 	group->tickets = tickets << ticket_shift();
-	group->usable = tb_usable(group->tickets, 1, TB_PRICE_MAX);
+	group->usable = tb_usable(group->tickets, 1, TB_PRICE_MAX, 0);
 	group->price = TB_PRICE_MAX;
 	group->adopts = 1;
 }
@@ -110,6 +117,15 @@ static __always_inline void charge_groups(struct tb_queue *q, u32 i, u64 ns)
 	}
 }
 
+/* A part can use the CPUs of its queue. Of that the group's width is the sum. */
+static __always_inline void count_threads(struct part *part, struct group *group, u64 threads)
+{
+	u64 before = tb_min(part->threads, CPUS_OF_A_QUEUE);
+
+	part->threads += threads;
+	__sync_fetch_and_add(&group->width, tb_min(part->threads, CPUS_OF_A_QUEUE) - before);
+}
+
 /* Under the lock: usable tickets and runnable threads of a part's clients have changed by so much. */
 static __always_inline void count_in(struct tb_queue *q, u32 i, u64 usable, u64 threads)
 {
@@ -118,7 +134,7 @@ static __always_inline void count_in(struct tb_queue *q, u32 i, u64 usable, u64 
 	struct tb_client *c = tb_at(q, i);
 
 	part->here += usable;
-	part->threads += threads;
+	count_threads(part, group, threads);
 	__sync_fetch_and_add(&group->all, usable);
 	__sync_fetch_and_add(&group->threads, threads);
 	if (whole_of(i) != TB_BEST_EFFORT && tb_before(group->clock, c->vnow))
@@ -145,16 +161,22 @@ static __always_inline u64 portion_of(const struct part *part, const struct grou
 	return (s64)part->here > 0 ? tb_share(tickets, part->here, group->all) : 0;
 }
 
-/* Under the lock: a part tells the one around it what has changed. True: something had. */
-static __always_inline bool tell(struct tb_queue *q, u32 i)
+/*
+ * Under the lock: so many usable tickets and runnable threads of a leaf or a part count in the part around it from now on. True:
+ * that is a change.
+ */
+static __always_inline bool tell(struct tb_queue *q, u32 i, u64 usable, u64 threads)
 {
 	struct part *part = part_at(i);
-	u64 told = part->told, told_threads = part->told_threads;
+	u64 more = usable - part->told, more_threads = threads - part->told_threads;
+	u32 parent = tb_at(q, i)->parent;
 
-	part->told = portion_of(part, group_at(i), group_at(i)->usable);
-	part->told_threads = part->threads;
-	count_in(q, tb_at(q, i)->parent, part->told - told, part->threads - told_threads);
-	return part->told != told || part->threads != told_threads;
+	count_in(q, parent, more, more_threads);
+	if (is_leaf(i))
+		__sync_fetch_and_add(&group_at(parent)->of_threads, more);
+	part->told = usable;
+	part->told_threads = threads;
+	return more || more_threads;
 }
 
 /*
@@ -176,7 +198,7 @@ __noinline u32 step_follow(u32 i, u32 place, u32 is_time)
 		runs = part_at(i)->told && (CPUS_OF_A_QUEUE == 1 || tb_at(&rq->economy, i)->precharged_ns);
 		if (tickets && tickets != tb_at(&rq->economy, i)->tickets && (is_time || !runs))
 			tb_set_tickets(&rq->economy, RULES, i, tickets);
-		if (!tell(&rq->economy, i))
+		if (!tell(&rq->economy, i, portion_of(part_at(i), group_at(i), group_at(i)->usable), part_at(i)->threads))
 			parent = TB_NONE;
 	}
 	bpf_spin_unlock(&rq->lock);
@@ -213,21 +235,18 @@ __noinline int follow_all(u32 group)
 static __always_inline u64 usable_of(struct tb_queue *q, u32 leaf)
 {
 	struct tb_client *c = tb_at(q, leaf);
+	struct group *group = group_at(c->parent);
 
-	return tb_usable(c->tickets, 1, group_at(c->parent)->price);
+	return tb_usable(c->tickets, 1, group->price, group->cpus);
 }
 
 /* Under the lock: as many tickets of a leaf count in its currency's part as it can use; none if it is not runnable. */
 static __always_inline void count_leaf(struct tb_queue *q, u32 leaf, bool runnable)
 {
-	struct part *part = part_at(leaf);
 	u64 usable = runnable ? usable_of(q, leaf) : 0;
 
-	if (usable == part->told)
-		return;
-	count_in(q, tb_at(q, leaf)->parent, usable - part->told, runnable - part->told_threads);
-	part->told = usable;
-	part->told_threads = runnable;
+	if (usable != part_at(leaf)->told)
+		tell(q, leaf, usable, runnable);
 }
 
 /*
@@ -323,14 +342,15 @@ static __always_inline u64 clock_of(u32 queue)
 	return tb_global_pool.client[slot(part)].vnow - part_at(part)->offset;
 }
 
-/* Under the lock: the clock of a queue, which has this part of best effort, does not run away (queues.h). */
-static __always_inline void look_at_clock(struct tb_queue *q, u32 i)
-{
-	struct part *part = part_at(i);
-	u64 vnow = tb_at(q, i)->vnow;
+/* Written by the price timer: the machine's clock (queues.h), and the queue whose clock is ahead of all others. */
+u64 machine_clock;
+u32 fastest_queue;
 
-	part->offset += tb_excess(vnow - part->seen, tombola_config.bound_ns / 2, mean_load());
-	part->seen = vnow;
+/* Under the lock: the clock of a queue stays near the machine's. */
+static __always_inline void look_at_clock(u32 queue)
+{
+	part_at(part_on(TB_BEST_EFFORT, queue))->offset +=
+		tb_excess(clock_of(queue), machine_clock, tombola_config.bound_ns, mean_load());
 }
 
 __noinline int step_look(u32 queue)
@@ -340,8 +360,31 @@ __noinline int step_look(u32 queue)
 	if (!rq)
 		return 0;
 	bpf_spin_lock(&rq->lock);
-	look_at_clock(&rq->economy, part_on(TB_BEST_EFFORT, queue));
+	look_at_clock(queue);
 	bpf_spin_unlock(&rq->lock);
+	return 0;
+}
+
+/* Only clocks are in local variables, or the verifier would walk each pair of queues that may be the slowest and the fastest. */
+static __noinline int look_at_clocks(void)
+{
+	u64 slowest = clock_of(0), fastest = slowest;
+
+	for_each_queue(queue) {
+		u64 clock = clock_of(queue);
+
+		if (tb_before(clock, slowest))
+			slowest = clock;
+		if (!tb_before(clock, fastest)) {
+			fastest = clock;
+			fastest_queue = queue;
+		}
+	}
+	machine_clock = tb_machine_clock(machine_clock, tombola_config.bound_ns / 2, mean_load(), slowest, fastest);
+	for_each_queue(queue) {
+		step_look(queue);
+	}
+	group_at(TB_BEST_EFFORT)->clock = clock_of(fastest_queue);
 	return 0;
 }
 
@@ -380,14 +423,24 @@ static __noinline int shift_parts(u32 i)
 /* Compute a group's price anew, from the one of its currency. */
 static __noinline int renew_price(u32 i)
 {
-	struct group *group = group_at(i);
+	struct group *group = group_at(i), *around;
 	struct tb_client *c = &tb_global_pool.client[slot(i)];
-	u64 above = c->parent ? group_at(c->parent)->price : 1;
 
 	if (group->strays)
 		shift_parts(i);
-	group->usable = c->parent ? tb_usable(group->tickets, group->threads, above) : tombola_config.online_cpus;
-	group->price = tb_price(group->all, group->threads, group->usable, above, group->price);
+	group->widest = tb_widest(group->widest, group->width);
+	group->cpus = tombola_config.online_cpus * TB_CPU;
+	if (c->parent) {
+		u64 width = tb_width(group->widest);
+
+		around = group_at(c->parent);
+		group->usable = tb_usable(group->tickets, width, around->price, around->cpus);
+		group->cpus = tb_entitled(group->usable, width, around->price, around->cpus);
+		if (group->threads)
+			around->of_groups += group->usable;
+	}
+	group->price = tb_price(group->of_threads + group->of_groups, group->cpus);
+	group->of_groups = 0;
 	return 0;
 }
 

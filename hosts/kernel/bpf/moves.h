@@ -175,16 +175,6 @@ static __always_inline u32 looks_frozen(u32 client)
 	return rq && is_frozen(&rq->economy, client);
 }
 
-/* Under the lock, before a move: what counts of a client in the part that it is in counts there no longer. */
-static __always_inline void uncount(struct tb_queue *q, u32 client)
-{
-	struct part *part = part_at(client);
-
-	count_in(q, tb_at(q, client)->parent, -part->told, -part->told_threads);
-	part->told = 0;
-	part->told_threads = 0;
-}
-
 /* A leaf has been moved. */
 __noinline int step_count(u32 leaf, u32 place)
 {
@@ -550,7 +540,7 @@ __noinline int step_move(u64 number, u64 to, u64 how)
 	rq->into = part_on(rq->into, place);
 	if ((s32)rq->verdict > 0) {
 		if (several())
-			uncount(&rq->economy, rq->moved);
+			tell(&rq->economy, rq->moved, 0, 0);
 		tb_move(&rq->economy, RULES, rq->moved, rq->into);
 		if (!is_leaf(rq->moved))
 			adopt_pass(rq->moved);

@@ -1,7 +1,10 @@
 //! Users and currencies on several run queues: their parts on each, and how many tickets count there (`queues.h`).
 
 use tombola_core::limits::{CLIENTS, DEPTH, DRAW_SHIFT};
-use tombola_core::queues::{PRICE_MAX, SCALE, excess, merged, off, price, share, usable};
+use tombola_core::queues::{
+    CPU, PRICE_MAX, SCALE, entitled, excess, machine_clock, merged, off, price, share, usable,
+    widest, width,
+};
 use tombola_core::{ACTIVE, BEHIND, Economy, Kind, advance};
 
 /// A group's client on a queue.
@@ -10,27 +13,34 @@ struct Part {
     client: u32,
     /// Usable tickets of the active clients in it.
     here: u64,
+    /// Runnable threads in it.
+    threads: u64,
     /// How many of the group's usable tickets count here; 0 while none is active.
     counted: u64,
     /// By how much of that the client was.
     shifted: u64,
     /// Of the root: by how much vnow is ahead of the queue's clock (`queues.h`). Otherwise 0.
     offset: u64,
-    /// Of the root: vnow at the last look.
-    seen: u64,
 }
 
 /// A user, or a currency; the first group is the root, whose parts are the best effort of each queue.
 struct Group {
     parent: usize,
     tickets: u64,
-    /// As many of them as it can use.
+    /// As many of them as it can use, and the CPUs to which it is entitled with these.
     usable: u64,
+    cpus: u64,
     price: u64,
     /// Usable tickets in all parts.
     all: u64,
+    /// Those of threads that are directly in it; and of groups that are, since the last period.
+    of_threads: u64,
+    of_groups: u64,
     /// Runnable threads in it.
     threads: u64,
+    /// On as many CPUs they can run at once, where they are; and the most of late (`queues.h`).
+    width: u64,
+    widest: u64,
     /// The latest vnow of a part; it goes on with each charge. Of the root, the fastest clock of a queue at the last look.
     clock: u64,
     /// Its pass, whichever queue its threads run on (queues.h). `None`: that of the next part that is charged.
@@ -54,10 +64,13 @@ fn part_of(parts: &mut [Part], queue: usize) -> &mut Part {
 /// All groups.
 pub struct Groups {
     groups: Vec<Group>,
-    /// CPUs of the machine.
+    /// CPUs of the machine, and of each queue but the last one, which may have fewer.
     cpus: u64,
+    cpus_each: u64,
     /// How far clocks may be apart, ns.
     bound_ns: u64,
+    /// The machine's (`queues.h`).
+    clock: u64,
     /// Queues have several CPUs: parts are held.
     holds: bool,
 }
@@ -71,18 +84,23 @@ impl Groups {
             queue,
             client: economy.on(queue).roots()[1],
             here: 0,
+            threads: 0,
             counted: 0,
             shifted: 0,
             offset: 0,
-            seen: 0,
         };
         let root = Group {
             parent: ROOT,
             tickets: 0,
-            usable: cpus,
+            usable: 0,
+            cpus: 0,
             price: PRICE_MAX,
             all: 0,
+            of_threads: 0,
+            of_groups: 0,
             threads: 0,
+            width: 0,
+            widest: 0,
             clock: 0,
             pass: None,
             strays: false,
@@ -92,7 +110,9 @@ impl Groups {
         Self {
             groups: vec![root],
             cpus,
+            cpus_each: cpus.div_ceil(queues as u64),
             bound_ns,
+            clock: 0,
             holds: cpus > queues as u64,
         }
     }
@@ -103,10 +123,15 @@ impl Groups {
         self.groups.push(Group {
             parent: parent as usize,
             tickets,
-            usable: usable(tickets, 1, PRICE_MAX),
+            usable: usable(tickets, 1, PRICE_MAX, 0),
+            cpus: 0,
             price: PRICE_MAX,
             all: 0,
+            of_threads: 0,
+            of_groups: 0,
             threads: 0,
+            width: 0,
+            widest: 0,
             clock: 0,
             pass: None,
             strays: false,
@@ -183,10 +208,10 @@ impl Groups {
                 queue,
                 client,
                 here: 0,
+                threads: 0,
                 counted: 0,
                 shifted: 0,
                 offset: 0,
-                seen: 0,
             },
         );
         client
@@ -195,8 +220,9 @@ impl Groups {
     /// The tickets of a thread, and how many of them it can use.
     pub fn of_thread(&self, group: u32, tickets: u32) -> (u32, u64) {
         let tickets = tickets * SCALE;
-        let price = self.groups[group as usize].price;
-        (tickets, usable(u64::from(tickets), 1, price))
+        let group = &self.groups[group as usize];
+        let usable = usable(u64::from(tickets), 1, group.price, group.cpus);
+        (tickets, usable)
     }
 
     /// What a thread that can use so many tickets of `group` is worth on a queue, beside others there.
@@ -248,16 +274,27 @@ impl Groups {
             if self.groups[g].threads == 0 {
                 self.groups[g].pass = None;
             }
-            self.groups[g].threads += 1;
             self.catch_clock(economy, g, queue);
         }
+        self.count_threads(group, queue, 1);
     }
 
-    /// A thread of `group` is no longer runnable.
-    pub fn left(&mut self, group: u32) {
-        let groups: Vec<usize> = self.line(group as usize).collect();
-        for g in groups {
-            self.groups[g].threads -= 1;
+    /// A thread of `group` on a queue is no longer runnable.
+    pub fn left(&mut self, group: u32, queue: usize) {
+        self.count_threads(group, queue, -1);
+    }
+
+    fn count_threads(&mut self, group: u32, queue: usize, by: i64) {
+        let first = queue as u64 * self.cpus_each;
+        let cpus = self.cpus_each.min(self.cpus - first);
+        let line: Vec<usize> = self.line(group as usize).collect();
+        for g in line {
+            let of = &mut self.groups[g];
+            let part = part_of(&mut of.parts, queue);
+            of.width -= part.threads.min(cpus);
+            part.threads = part.threads.wrapping_add_signed(by);
+            of.width += part.threads.min(cpus);
+            of.threads = of.threads.wrapping_add_signed(by);
         }
     }
 
@@ -293,6 +330,7 @@ impl Groups {
         set: impl Fn(&mut Economy, usize, u32, u32),
     ) {
         let mut g = group as usize;
+        self.groups[g].of_threads = self.groups[g].of_threads.wrapping_add_signed(change);
         for levels_up in 0.. {
             let of = &mut self.groups[g];
             let part = part_of(&mut of.parts, queue);
@@ -332,6 +370,7 @@ impl Groups {
         usable: u64,
     ) -> Passes {
         economy.on(queue).take(leaf);
+        self.count_threads(group, queue, -1);
         let change = -(usable as i64);
         self.count(
             economy,
@@ -367,6 +406,7 @@ impl Groups {
         self.look_at_clock(economy, queue);
         let client = self.client(economy, group, queue);
         economy.on(queue).put(leaf, client);
+        self.count_threads(group, queue, 1);
         let mut left = left.0.clone();
         for (level, g) in self.line(group as usize).enumerate().collect::<Vec<_>>() {
             self.catch_clock(economy, g, queue);
@@ -473,25 +513,25 @@ impl Groups {
 
     /// A queue's clock does not run away.
     fn look_at_clock(&mut self, economy: &Economy, queue: usize) {
-        let mean = self.mean_load();
+        let clock = self.clock(economy, queue);
+        let excess = excess(clock, self.clock, self.bound_ns, self.mean_load());
         let part = &mut self.groups[ROOT].parts[queue];
-        let vnow = economy.client(part.client).vnow;
-        let past = vnow.wrapping_sub(part.seen);
-        let excess = excess(past, self.bound_ns / 2, mean);
         part.offset = part.offset.wrapping_add(excess);
-        part.seen = vnow;
     }
 
-    /// Looks at all clocks. Returns the queue whose clock is ahead of all others.
-    pub fn look_at_clocks(&mut self, economy: &Economy) -> usize {
-        for queue in 0..self.groups[ROOT].parts.len() {
+    /// Looks at all clocks, so many ns after the last time. Returns the queue whose clock is ahead of all others.
+    pub fn look_at_clocks(&mut self, economy: &Economy, ns: u64) -> usize {
+        let queues = 0..self.groups[ROOT].parts.len();
+        let clock = |&queue: &usize| self.clock(economy, queue);
+        let order = |a: &usize, b: &usize| (clock(a).wrapping_sub(clock(b)) as i64).cmp(&0);
+        let slowest = queues.clone().min_by(order).expect("there are several");
+        let fastest = queues.clone().max_by(order).expect("there are several");
+        let (slowest, ahead) = (clock(&slowest), clock(&fastest));
+        self.clock = machine_clock(self.clock, ns, self.mean_load(), slowest, ahead);
+        for queue in queues {
             self.look_at_clock(economy, queue);
         }
-        let clock = |&queue: &usize| self.clock(economy, queue);
-        let ahead = |a: &usize, b: &usize| (clock(a).wrapping_sub(clock(b)) as i64).cmp(&0);
-        let fastest = (0..self.groups[ROOT].parts.len()).max_by(ahead);
-        let fastest = fastest.expect("there are several");
-        self.groups[ROOT].clock = clock(&fastest);
+        self.groups[ROOT].clock = self.clock(economy, fastest);
         fastest
     }
 
@@ -499,17 +539,22 @@ impl Groups {
     pub fn renew_prices(&mut self, economy: &Economy) {
         for g in 0..self.groups.len() {
             self.shift_parts(economy, g);
-            let of = &self.groups[g];
-            let (usable, above) = match g {
-                ROOT => (self.cpus, 1),
-                _ => {
-                    let above = self.groups[of.parent].price;
-                    (usable(of.tickets, of.threads, above), above)
-                }
-            };
-            let price = price(of.all, of.threads, usable, above, of.price);
-            self.groups[g].usable = usable;
-            self.groups[g].price = price;
+            let parent = self.groups[g].parent;
+            let (price_around, cpus_around) = (self.groups[parent].price, self.groups[parent].cpus);
+            let of = &mut self.groups[g];
+            of.widest = widest(of.widest, of.width);
+            if g == ROOT {
+                of.cpus = self.cpus * CPU;
+            } else {
+                let width = width(of.widest);
+                of.usable = usable(of.tickets, width, price_around, cpus_around);
+                of.cpus = entitled(of.usable, width, price_around, cpus_around);
+            }
+            of.price = price(of.of_threads + std::mem::take(&mut of.of_groups), of.cpus);
+            if of.threads > 0 {
+                let usable = of.usable;
+                self.groups[parent].of_groups += usable;
+            }
         }
     }
 }

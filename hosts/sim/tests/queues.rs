@@ -45,18 +45,24 @@ fn parts(simulation: &mut Simulation<Tombola>, ns: u64) -> Vec<f64> {
         .collect()
 }
 
+/// What is moved, and when, differs from seed to seed by chance: so the mean of 25.
+fn mean_of_worst(cpus: usize, cpus_each: usize, bound_ms: u64) -> f64 {
+    let seeds = 1..=25;
+    let worst = seeds.map(|seed| worst(cpus, cpus_each, bound_ms, seed));
+    worst.sum::<f64>() / 25.0
+}
+
 #[test]
 fn queues_of_eight_cpus_share_as_one_does() {
-    for seed in 1..=3 {
-        assert!(worst(16, 8, 10, seed) <= 0.5, "seed {seed}");
-    }
+    let worst = mean_of_worst(16, 8, 10);
+    assert!(worst <= 0.5, "{worst:.2} %");
 }
 
 #[test]
 fn queues_of_one_cpu_share_as_one_does() {
-    for seed in 1..=3 {
-        assert!(worst(4, 1, 20, seed) <= 0.7, "seed {seed}");
-        assert!(worst(16, 1, 20, seed) <= 0.7, "seed {seed}");
+    for cpus in [4, 16] {
+        let worst = mean_of_worst(cpus, 1, 20);
+        assert!(worst <= 0.6, "{cpus} CPUs: {worst:.2} %");
     }
 }
 
@@ -180,6 +186,25 @@ fn bound_tasks_find_a_queue_that_is_no_neighbour() {
     for part in &parts {
         assert!((part - 8.0 / 9.0).abs() < 0.01, "{parts:?}");
     }
+}
+
+/// A user is due three CPUs of four. Three of its tasks are bound to two CPUs, so they can use two, and its other task one.
+#[test]
+fn tasks_that_share_cpus_count_as_these() {
+    let mut simulation = machine(4, 1, 20);
+    let [rich, poor] = [3000, 1000].map(|tickets| simulation.scheduler.user(tickets));
+    let bound = simulation.scheduler.currency(rich, 900);
+    for task in 0..3 {
+        simulation.task(bound, 100, hog());
+        simulation.set_mask(task, 0b11);
+    }
+    simulation.task(rich, 100, hog());
+    for _ in 0..4 {
+        simulation.task(poor, 100, hog());
+    }
+    simulation.run_until(3 * SECOND);
+    let parts = parts(&mut simulation, 10 * SECOND);
+    assert!((parts[3] - 1.0).abs() < 0.02, "{parts:?}");
 }
 
 /// A task that forks four children at a time, which may run on other queues, owes for them as one client does.

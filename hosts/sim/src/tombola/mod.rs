@@ -462,7 +462,8 @@ impl Scheduler for Tombola {
         economy.withdraw(leaf);
         economy.leave(leaf);
         if let Some(queues) = &mut self.queues {
-            queues.groups.left(machine.task(task).group);
+            let (group, queue) = (machine.task(task).group, self.accounts[task].queue);
+            queues.groups.left(group, queue);
         }
         self.count_tickets(machine, task, false, false);
     }

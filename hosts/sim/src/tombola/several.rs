@@ -170,9 +170,10 @@ impl Tombola {
         if now < queues.renews_ns {
             return;
         }
-        queues.renews_ns = now + queues.bound_ns / 2;
+        let period_ns = queues.bound_ns / 2;
+        queues.renews_ns = now + period_ns;
         queues.groups.renew_prices(&self.economy);
-        queues.fastest = queues.groups.look_at_clocks(&self.economy);
+        queues.fastest = queues.groups.look_at_clocks(&self.economy, period_ns);
     }
 
     /// A queue gives a waiting task to another one, if it should.
