@@ -50,6 +50,8 @@ pub const SHARED_TICKETS_MAX: u64 = u32::MAX as u64 / SHARE_SCALE as u64;
 pub const PRICE_MAX: u64 = 1 << 40;
 /// One CPU, where CPUs are counted.
 pub const CPU: u64 = 1 << 20;
+/// At so many other queues one looks at a time.
+pub const PARTNERS: usize = 64;
 /// How often MQS's rule looks at a queue's neighbours, ns.
 pub const MQS_TICK_NS: u64 = 1_000_000;
 /// How long a client must have waited before MQS's rule moves it, ns.
@@ -58,7 +60,7 @@ pub const MQS_WAIT_NS: u64 = 500_000;
 pub const PLACES: [u32; 3] = [0, 1, 2];
 
 /// The numbers that C has as well, in the order in which it exports them.
-pub const ALL: [u64; 28] = [
+pub const ALL: [u64; 29] = [
     TICKETS_MIN as u64,
     TICKETS_MAX as u64,
     TICKETS_DEFAULT as u64,
@@ -82,6 +84,7 @@ pub const ALL: [u64; 28] = [
     SHARE_SCALE as u64,
     PRICE_MAX,
     CPU,
+    PARTNERS as u64,
     MQS_TICK_NS,
     MQS_WAIT_NS,
     PLACES[0] as u64,

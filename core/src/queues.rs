@@ -2,7 +2,7 @@
 
 use crate::ffi;
 use crate::limits::PLACES;
-pub use crate::limits::{CPU, MQS_TICK_NS, MQS_WAIT_NS, PRICE_MAX, SHARE_SCALE as SCALE};
+pub use crate::limits::{CPU, MQS_TICK_NS, MQS_WAIT_NS, PARTNERS, PRICE_MAX, SHARE_SCALE as SCALE};
 
 /// The tickets of a group that count on one queue, where `here` of its `all` active tickets are. At least 1.
 #[must_use]

@@ -36,8 +36,8 @@
  * compared. It advances by 1 / load, load being the queue's usable tickets for each of its CPUs. So the difference of two clocks
  * is the service that clients of the slow queue are behind those of the fast one, per ticket. When it exceeds a bound, one
  * waiting thread moves from the slow queue to the fast one, if that also has less load. It keeps its pass, so the difference is
- * its credit there; and of its groups' parts as much moves as it holds tickets (tb_merged). If the threads that wait on the slow
- * queue are bound, only queues where one of them may run are considered.
+ * its credit there; and of its groups' parts as much moves as it holds tickets (tb_merged). Only queues are considered where one
+ * of the waiting threads may run.
  *
  * What is forgotten (tb_excess). A client of one ticket that is for some milliseconds the only one on its queue advances vnow by
  * as much as others do in minutes. Clocks that remembered this would be of no use: nobody would leave that queue until the others
@@ -241,10 +241,13 @@ TB_INLINE u64 tb_gap(u64 load, u64 other, u64 cpus)
 	return load > other ? (load - other) * cpus : 0;
 }
 
+/* A queue looks at so many others at a time; on a larger machine at other ones each time. */
+#define TB_PARTNERS 64
+
 /*
  * By how much another queue's clock is ahead if a client is to go there: it is fast, and has less load by `gap`. 0: none is to.
- * The neighbour that is ahead most gets the client. If no neighbour is to get one, the queue with the fastest clock of all does,
- * if it is to.
+ * The neighbour that is ahead most gets the client. If no neighbour is to get one, the queue does whose clock was fastest of all
+ * at the last look; or else the one that is ahead most, of all or of TB_PARTNERS.
  */
 TB_INLINE u64 tb_ahead(u64 own, u64 other, u64 gap, u64 mean_load, u64 bound_ns)
 {

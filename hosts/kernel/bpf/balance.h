@@ -415,7 +415,7 @@ static __always_inline void prefer(u32 other, u64 ahead, u32 *partner, u64 *most
 
 /*
  * Of the queues to which one of the threads may go that wait on a queue: the neighbour that is ahead most, or if none is to get a
- * thread the fastest queue, if that is; or `own`. If all of them are bound, none of these may be among the queues that are ahead.
+ * thread the fastest queue, if that is, or else the one of all that is ahead most; or `own`.
  */
 static __noinline u32 partner_of(u32 own)
 {
@@ -431,13 +431,12 @@ static __noinline u32 partner_of(u32 own)
 		return partner;
 	if (ahead_of(own, fastest_queue, reach))
 		return fastest_queue;
-	if (reach << (64 - n) == ~0ull << (64 - n))
-		return own;
 	for_each_queue(other) {
 		prefer(other, ahead_of(own, other, reach), &partner, &most);
 	}
 	return partner;
 }
+_Static_assert(NR_QUEUES <= TB_PARTNERS, "a queue looks at all others");
 
 /* A queue whose clock is behind another's gives a thread away. */
 __noinline int balance_clocks(u32 own)

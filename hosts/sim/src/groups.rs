@@ -511,7 +511,7 @@ impl Groups {
         }
     }
 
-    /// A queue's clock does not run away.
+    /// The clock of a queue stays near the machine's.
     fn look_at_clock(&mut self, economy: &Economy, queue: usize) {
         let clock = self.clock(economy, queue);
         let excess = excess(clock, self.clock, self.bound_ns, self.mean_load());

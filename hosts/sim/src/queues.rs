@@ -3,6 +3,7 @@
 use crate::groups::Groups;
 use crate::machine::Topology;
 use crate::program::MS;
+use tombola_core::queues::PARTNERS;
 use tombola_core::{Economy, queues};
 
 /// Which CPUs share a run queue.
@@ -81,6 +82,8 @@ pub(crate) struct Queues {
     pub renews_ns: u64,
     /// The queue whose clock was ahead of all others at the last check of CPU 0.
     pub fastest: usize,
+    /// How often a queue has looked at others than these.
+    looks: usize,
 }
 
 impl Queues {
@@ -99,6 +102,7 @@ impl Queues {
             balance,
             renews_ns: 0,
             fastest: 0,
+            looks: 0,
         }
     }
 
@@ -121,6 +125,14 @@ impl Queues {
 
     pub fn neighbours(&self, queue: usize) -> impl Iterator<Item = usize> + use<> {
         queues::neighbours(queue as u32, self.count() as u32).map(|other| other as usize)
+    }
+
+    /// Queues that a slow one looks at last: all, or on a large machine some, other ones each time.
+    pub fn others(&mut self, own: usize) -> impl Iterator<Item = usize> + use<> {
+        self.looks += 1;
+        let (first, count) = (own + self.looks * PARTNERS, self.count());
+        let others = (0..PARTNERS.min(count)).map(move |k| (first + k) % count);
+        others.filter(move |&other| other != own)
     }
 
     pub fn clock(&self, economy: &Economy, queue: usize) -> u64 {

@@ -1,7 +1,7 @@
 //! Several queues: where a task wakes up, what an idle CPU takes, and what a queue gives to another one.
 
 use super::{Tombola, Waker};
-use crate::machine::{ANYWHERE, Machine, TaskId};
+use crate::machine::{Machine, TaskId};
 use crate::queues::{Balance, Queues};
 use tombola_core::queues::{self, Place};
 
@@ -202,6 +202,8 @@ impl Tombola {
         for &task in waiting {
             self.count_tickets(machine, task, true, false);
         }
+        let queues = self.queues.as_mut().expect("there are several");
+        let others = queues.others(own);
         let queues = self.several();
         let (clock, load) = (queues.clock(&self.economy, own), queues.load(own));
         let (mean, bound_ns) = (queues.groups.mean_load(), queues.bound_ns);
@@ -217,10 +219,9 @@ impl Tombola {
         let best = |of: &mut dyn Iterator<Item = usize>| {
             of.filter(is_partner).max_by_key(|&other| ahead(other))
         };
-        let all_bound = (waiting.iter()).all(|&task| machine.task(task).mask != ANYWHERE);
         let to = best(&mut queues.neighbours(own))
             .or_else(|| best(&mut std::iter::once(queues.fastest)))
-            .or_else(|| best(&mut (0..queues.count()).filter(|_| all_bound)))?;
+            .or_else(|| best(&mut { others }))?;
         let (task, worth) = self.best_fit(machine, waiting, to, gap(to))?;
         let theirs = queues.clock(&self.economy, to);
         let is_far = queues::is_far(clock, theirs, mean, bound_ns);
