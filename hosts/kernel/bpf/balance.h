@@ -436,6 +436,7 @@ static __noinline u32 partner_of(u32 own)
 	}
 	return partner;
 }
+
 _Static_assert(NR_QUEUES <= TB_PARTNERS, "a queue looks at all others");
 
 /* A queue whose clock is behind another's gives a thread away. */

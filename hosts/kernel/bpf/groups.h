@@ -423,21 +423,22 @@ static __noinline int shift_parts(u32 i)
 /* Compute a group's price anew, from the one of its currency. */
 static __noinline int renew_price(u32 i)
 {
-	struct group *group = group_at(i), *around;
+	struct group *group = group_at(i);
 	struct tb_client *c = &tb_global_pool.client[slot(i)];
 
 	if (group->strays)
 		shift_parts(i);
 	group->widest = tb_widest(group->widest, group->width);
-	group->cpus = tombola_config.online_cpus * TB_CPU;
 	if (c->parent) {
+		struct group *around = group_at(c->parent);
 		u64 width = tb_width(group->widest);
 
-		around = group_at(c->parent);
 		group->usable = tb_usable(group->tickets, width, around->price, around->cpus);
 		group->cpus = tb_entitled(group->usable, width, around->price, around->cpus);
 		if (group->threads)
 			around->of_groups += group->usable;
+	} else {
+		group->cpus = tombola_config.online_cpus * TB_CPU;
 	}
 	group->price = tb_price(group->of_threads + group->of_groups, group->cpus);
 	group->of_groups = 0;

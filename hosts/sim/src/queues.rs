@@ -82,7 +82,7 @@ pub(crate) struct Queues {
     pub renews_ns: u64,
     /// The queue whose clock was ahead of all others at the last check of CPU 0.
     pub fastest: usize,
-    /// How often a queue has looked at others than these.
+    /// How often clocks were compared: it tells at which others a queue looks.
     looks: usize,
 }
 
@@ -127,7 +127,7 @@ impl Queues {
         queues::neighbours(queue as u32, self.count() as u32).map(|other| other as usize)
     }
 
-    /// Queues that a slow one looks at last: all, or on a large machine some, other ones each time.
+    /// Queues that a slow one looks at last: all, or on a large machine some, other ones with each call.
     pub fn others(&mut self, own: usize) -> impl Iterator<Item = usize> + use<> {
         self.looks += 1;
         let (first, count) = (own + self.looks * PARTNERS, self.count());

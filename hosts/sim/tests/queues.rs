@@ -47,9 +47,9 @@ fn parts(simulation: &mut Simulation<Tombola>, ns: u64) -> Vec<f64> {
 
 /// What is moved, and when, differs from seed to seed by chance: so the mean of 25.
 fn mean_of_worst(cpus: usize, cpus_each: usize, bound_ms: u64) -> f64 {
-    let seeds = 1..=25;
-    let worst = seeds.map(|seed| worst(cpus, cpus_each, bound_ms, seed));
-    worst.sum::<f64>() / 25.0
+    const SEEDS: u32 = 25;
+    let worst = (1..=SEEDS).map(|seed| worst(cpus, cpus_each, bound_ms, seed.into()));
+    worst.sum::<f64>() / f64::from(SEEDS)
 }
 
 #[test]
