@@ -227,8 +227,8 @@ c_functions! {
     "tombola_off" off(group_pass: u64, behind: u64, ahead: u64) -> u64;
     "tombola_widest" widest(former: u64, width: u64) -> u64;
     "tombola_width" width(widest: u64) -> u64;
-    "tombola_excess" excess(clock: u64, machine: u64, bound_ns: u64, mean_load: u64) -> u64;
-    "tombola_machine_clock" machine_clock(former: u64, ns: u64, mean_load: u64, slowest: u64, fastest: u64) -> u64;
+    "tombola_excess" excess(clock: u64, of_group: u64, bound_ns: u64, price: u64) -> u64;
+    "tombola_group_clock" group_clock(former: u64, ns: u64, price: u64, slowest: u64, fastest: u64) -> u64;
     "tombola_is_fast" is_fast(own: u64, other: u64, mean_load: u64, bound_ns: u64) -> u32;
     "tombola_gap" gap(load: u64, other: u64, cpus: u64) -> u64;
     "tombola_ahead" ahead(own: u64, other: u64, gap: u64, mean_load: u64, bound_ns: u64) -> u64;
@@ -244,8 +244,7 @@ c_functions! {
     "tombola_neighbour" neighbour(i: u32, n: u32, k: u32) -> u32;
     "tombola_set_share" set_share(q: &mut Queue, r: &Rules, i: u32, tickets: u32, pass: u64) -> u32;
     "tombola_take" take(q: &mut Queue, r: &Rules, leaf: u32) -> u32;
-    "tombola_put" put(q: &mut Queue, i: u32, parent: u32) -> u32;
-    "tombola_catch_clock" catch_clock(q: &mut Queue, part: u32, vnow: u64);
+    "tombola_put" put(q: &mut Queue, i: u32, parent: u32, offset: u64) -> u32;
     "tombola_start_at" start_at(q: &mut Queue, currency: u32, vnow: u64);
     #[cfg(test)]
     "tombola_limit" limit(which: u32) -> u64;

@@ -405,20 +405,15 @@ impl Economy {
         ffi::take(queue, rules, leaf);
     }
 
-    /// An inactive client becomes one of `parent`, which may be on another queue. Its pass stays.
-    pub fn put(&mut self, i: u32, parent: u32) {
+    /// An inactive client becomes one of `parent`, which may be on another queue, where the offset is larger by so much
+    /// (`queues.h`; negative numbers wrap).
+    pub fn put(&mut self, i: u32, parent: u32, offset: u64) {
         self.check_currency(parent);
         assert!(
             self.client(i).state == 0,
             "client {i} changes its queue while active or waiting"
         );
-        ffi::put(self.c().0, i, parent);
-    }
-
-    /// If a currency has no active client, its vnow is not before this.
-    pub fn catch_clock(&mut self, part: u32, vnow: u64) {
-        self.check_currency(part);
-        ffi::catch_clock(self.c().0, part, vnow);
+        ffi::put(self.c().0, i, parent, offset);
     }
 
     /// Holds a part that was just charged near the pass of its group, a client of a group with this price; clocks may be

@@ -184,14 +184,14 @@ u64 EXPORT(width)(u64 widest)
 	return tb_width(widest);
 }
 
-u64 EXPORT(machine_clock)(u64 former, u64 ns, u64 mean_load, u64 slowest, u64 fastest)
+u64 EXPORT(group_clock)(u64 former, u64 ns, u64 price, u64 slowest, u64 fastest)
 {
-	return tb_machine_clock(former, ns, mean_load, slowest, fastest);
+	return tb_group_clock(former, ns, price, slowest, fastest);
 }
 
-u64 EXPORT(excess)(u64 clock, u64 machine, u64 bound_ns, u64 mean_load)
+u64 EXPORT(excess)(u64 clock, u64 of_group, u64 bound_ns, u64 price)
 {
-	return tb_excess(clock, machine, bound_ns, mean_load);
+	return tb_excess(clock, of_group, bound_ns, price);
 }
 
 u32 EXPORT(is_fast)(u64 own, u64 other, u64 mean_load, u64 bound_ns)
@@ -269,14 +269,9 @@ u32 EXPORT(take)(struct tb_queue *q, const struct tb_rules *r, u32 leaf)
 	return tb_take(q, r, leaf);
 }
 
-u32 EXPORT(put)(struct tb_queue *q, u32 i, u32 parent)
+u32 EXPORT(put)(struct tb_queue *q, u32 i, u32 parent, u64 offset)
 {
-	return tb_put(q, i, parent);
-}
-
-void EXPORT(catch_clock)(struct tb_queue *q, u32 part, u64 vnow)
-{
-	tb_catch_clock(tb_at(q, part), vnow);
+	return tb_put(q, i, parent, offset);
 }
 
 /* Not a rule: where a currency without active clients has its clock, so that tests may begin close to a wrap-around. */

@@ -48,16 +48,16 @@ pub fn width(widest: u64) -> u64 {
     ffi::width(widest)
 }
 
-/// The machine's clock, so many ns after it was `former`: it advances at the mean load, and stays among those of the queues.
+/// A group's clock, so many ns after it was `former`: it advances by its price, and stays among those of its parts.
 #[must_use]
-pub fn machine_clock(former: u64, ns: u64, mean_load: u64, slowest: u64, fastest: u64) -> u64 {
-    ffi::machine_clock(former, ns, mean_load, slowest, fastest)
+pub fn group_clock(former: u64, ns: u64, price: u64, slowest: u64, fastest: u64) -> u64 {
+    ffi::group_clock(former, ns, price, slowest, fastest)
 }
 
-/// By how much a queue's clock is further ahead of the machine's than it may be, or behind (negative numbers wrap).
+/// By how much a part's clock is further ahead of its group's than it may be, or behind (negative numbers wrap).
 #[must_use]
-pub fn excess(clock: u64, machine: u64, bound_ns: u64, mean_load: u64) -> u64 {
-    ffi::excess(clock, machine, bound_ns, mean_load)
+pub fn excess(clock: u64, of_group: u64, bound_ns: u64, price: u64) -> u64 {
+    ffi::excess(clock, of_group, bound_ns, price)
 }
 
 /// Is another queue's clock ahead by more than `bound_ns` of a CPU's service at the mean load?

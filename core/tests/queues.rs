@@ -3,9 +3,9 @@
 use std::collections::VecDeque;
 use tombola_core::limits::DRAW_SHIFT;
 use tombola_core::queues::{
-    self, CPU, PRICE_MAX, Place, SCALE, ahead, entitled, excess, fits_better, gap, is_fast,
-    machine_clock, may_move, merged, mqs_load, mqs_neighbours, mqs_push, neighbours, off,
-    pulls_from, share, usable, waking_place, widest, width,
+    self, CPU, PRICE_MAX, Place, SCALE, ahead, entitled, excess, fits_better, gap, group_clock,
+    is_fast, may_move, merged, mqs_load, mqs_neighbours, mqs_push, neighbours, off, pulls_from,
+    share, usable, waking_place, widest, width,
 };
 use tombola_core::{BEST_EFFORT, Economy, Kind, Rules, advance};
 
@@ -130,25 +130,25 @@ fn what_moves_fits_the_gap() {
 
 /// At 500 tickets for each CPU.
 #[test]
-fn a_clock_forgets_what_is_too_far_from_the_machine_s() {
-    let (ms, load, machine) = (1_000_000, 500 << 8, 77);
-    let most = advance(10 * ms, 1 << DRAW_SHIFT, 500);
+fn a_clock_forgets_what_is_too_far_from_its_group_s() {
+    let (ms, price, group) = (1_000_000, 500 << 8, 77);
+    let most = advance(5 * ms, 1 << DRAW_SHIFT, 500);
     for off in [0, most / 2, most] {
-        assert_eq!(excess(machine + off, machine, ms, load), 0);
-        assert_eq!(excess(machine.wrapping_sub(off), machine, ms, load), 0);
+        assert_eq!(excess(group + off, group, ms, price), 0);
+        assert_eq!(excess(group.wrapping_sub(off), group, ms, price), 0);
     }
-    let clock = machine.wrapping_sub(most + 9);
-    assert_eq!(excess(machine + most + 9, machine, ms, load), 9);
-    assert_eq!(excess(clock, machine, ms, load) as i64, -9);
+    let clock = group.wrapping_sub(most + 9);
+    assert_eq!(excess(group + most + 9, group, ms, price), 9);
+    assert_eq!(excess(clock, group, ms, price) as i64, -9);
 }
 
 #[test]
-fn the_machine_s_clock_stays_among_those_of_the_queues() {
-    let (ms, load) = (1_000_000, 500 << 8);
+fn a_group_s_clock_stays_among_those_of_its_parts() {
+    let (ms, price) = (1_000_000, 500 << 8);
     let later = 77 + advance(ms, 1 << DRAW_SHIFT, 500);
-    assert_eq!(machine_clock(77, ms, load, 70, later + 9), later);
-    assert_eq!(machine_clock(77, ms, load, later + 1, later + 9), later + 1);
-    assert_eq!(machine_clock(77, ms, load, 70, 80), 80);
+    assert_eq!(group_clock(77, ms, price, 70, later + 9), later);
+    assert_eq!(group_clock(77, ms, price, later + 1, later + 9), later + 1);
+    assert_eq!(group_clock(77, ms, price, 70, 80), 80);
 }
 
 #[test]
@@ -265,10 +265,10 @@ fn a_leaf_changes_its_queue() {
         (economy.client(on_0).active, economy.client(on_0).weight),
         (0, 0)
     );
-    economy.on(1).put(leaf, on_1);
+    economy.on(1).put(leaf, on_1, 3);
     economy.join(leaf, u64::MAX);
     economy.wait(leaf, u64::MAX, 0);
-    assert_eq!(economy.client(leaf).pass, pass);
+    assert_eq!(economy.client(leaf).pass, pass + 3);
     assert_eq!(economy.on(1).pick(1), Some(leaf));
     assert_eq!(economy.on(0).pick(1), None);
 }

@@ -42,8 +42,10 @@
  * What is forgotten (tb_excess). A client of one ticket that is for some milliseconds the only one on its queue advances vnow by
  * as much as others do in minutes. Clocks that remembered this would be of no use: nobody would leave that queue until the others
  * had caught up, and whoever came would be that much behind and keep its CPUs from those that were there. So a clock is vnow less
- * an offset, which changes whenever the clock is too far from that of the machine (tb_machine_clock). A queue that was idle joins
- * with the fastest clock. And a pass that goes from one queue to another is compared with both clocks.
+ * an offset, which changes whenever the clock is too far from that of the machine (tb_group_clock). A queue that was idle joins
+ * with the fastest clock. And a pass that goes from one queue to another is compared with both clocks (tb_put). The same holds
+ * for the vnows of all parts of a group: their offsets keep them near the group's clock. Without, a process of few tickets that
+ * was alone in one part of its user put all threads that later came to this part behind, or ahead, of those that were there.
  *
  * What moves (tb_fits_better). Let gap be the tickets by which the slow queue's load exceeds the fast one's, for all CPUs of a
  * queue. A client of more than gap / 2 turns the imbalance round, so that the clocks meet again. The smallest such client turns
@@ -58,11 +60,17 @@
  * MQS (tb_mqs_push). The historic rule, to compare with: a queue gives a client to a neighbour with a quarter less load, whatever
  * their clocks.
  *
- * Bound (a sketch, which no test checks yet). Let D be the bound on clocks, p the period of checks, q a quantum, all in ns of a
- * CPU's service at mean load; L the mean load, L_min and L_max the smallest and largest, rho = L (1 / L_min - 1 / L_max), and k
- * the moves that turn an imbalance round. While a queue is slow and a client that fits waits there, each check moves one. So with
- * all queues as partners no clock is behind another by more than D + k p rho + q L / L_min, and no client by more than a quantum
- * on each level and its tickets' part of that.
+ * Bound. Let all clients be busy, none due nearly a whole CPU and none bound to CPUs, on at most TB_PARTNERS queues. Let L be the
+ * mean load, w what a client is worth, D the bound on clocks, p the period of looks, q a quantum, l the bound on lag (tb_rules).
+ * Service advances passes, and with a pass go the tickets it is of. So the mean of all passes, weighted by worth, advances as the
+ * machine's clock does, and is among the queues' clocks, as that is: it is the machine's clock. At each look a queue's clock is
+ * within TB_APART_MAX D of it, and until the next one a client receives at most p. On its queue a client is within l + q of the
+ * clock on each level. So no client is further from its due, ahead or behind, than
+ *
+ *   TB_APART_MAX D w / L + p + (l + q) x levels
+ *
+ * while no clock forgets anything and no lag is cut to l. Both may happen when a queue has nothing but clients of few tickets.
+ * hosts/sim/tests/lag.rs plays histories.
  */
 #pragma once
 #include "economy.h"
@@ -204,29 +212,27 @@ TB_INLINE u64 tb_off(u64 group_pass, u64 behind, u64 ahead)
 }
 
 /*
- * The machine's clock, with which those of the queues are compared. It advances as one at mean load does, and stays among them.
+ * A group's clock, with which those of its parts are compared; best effort's is the machine's. It advances as fast as that of a
+ * part would that has the group's price, and stays among them. The price of best effort is the mean load.
  */
-TB_INLINE u64 tb_machine_clock(u64 former, u64 ns, u64 mean_load, u64 slowest, u64 fastest)
+TB_INLINE u64 tb_group_clock(u64 former, u64 ns, u64 price, u64 slowest, u64 fastest)
 {
-	u64 clock = former + tb_advance_at(ns, mean_load);
+	u64 clock = former + tb_advance_at(ns, price);
 
 	if (tb_before(clock, slowest))
 		return slowest;
 	return tb_before(fastest, clock) ? fastest : clock;
 }
 
-/*
- * A queue's clock is within so many bounds of the machine's. Of the tasks on 16 queues of a CPU each, the worst was on average of
- * 30 random economies off by .5 % in 10 s with 10 of them, and by .7 % with 2, 5 or 20.
- */
-#define TB_APART_MAX 10
+/* A part's clock is within so many bounds of its group's. Of 2 to 20, random economies came closest to their due with this. */
+#define TB_APART_MAX 5
 
-/* By how much a clock is further ahead of the machine's than that, or behind (negative): that is forgotten. */
-TB_INLINE u64 tb_excess(u64 clock, u64 machine, u64 bound_ns, u64 mean_load)
+/* By how much a clock is further ahead of the group's than that, or behind (negative): that is forgotten. */
+TB_INLINE u64 tb_excess(u64 clock, u64 of_group, u64 bound_ns, u64 price)
 {
-	u64 most = tb_advance_at(TB_APART_MAX * bound_ns, mean_load);
+	u64 most = tb_advance_at(TB_APART_MAX * bound_ns, price);
 
-	return clock - tb_bounded(clock, machine, most, most);
+	return clock - tb_bounded(clock, of_group, most, most);
 }
 
 /* Is another queue's clock ahead by more than bound_ns of a CPU's service at the mean load? */
@@ -425,16 +431,13 @@ TB_INLINE u32 tb_take(struct tb_queue *q, const struct tb_rules *r, u32 leaf)
 	return 0;
 }
 
-/* An inactive client becomes one of `parent`, which may be on another queue. Its pass stays. */
-TB_FN u32 tb_put(struct tb_queue *q, u32 i, u32 parent)
+/*
+ * An inactive client becomes one of `parent`, which may be on another queue, where the offset is larger by so much. So its pass
+ * is as far from the clock there as it was here.
+ */
+TB_FN u32 tb_put(struct tb_queue *q, u32 i, u32 parent, u64 offset)
 {
 	tb_at(q, i)->parent = parent;
+	tb_at(q, i)->pass += offset;
 	return 0;
-}
-
-/* A part without active clients is about to get one. Its group's clock has gone on at other queues, up to `vnow`. */
-TB_INLINE void tb_catch_clock(struct tb_client *part, u64 vnow)
-{
-	if (!part->active && tb_before(part->vnow, vnow))
-		part->vnow = vnow;
 }

@@ -43,6 +43,14 @@ static __always_inline struct way *way_of(u32 cpu, u32 own)
 	return &ways[several() ? cpu & (NR_CPUS - 1) : 0][own & 1];
 }
 
+/* Under the lock of its queue: a leaf that is inactive goes to another one. */
+static __always_inline void bring(struct tb_queue *q, u32 leaf, u32 to)
+{
+	u32 here = tb_at(q, leaf)->parent, there = part_on(whole_of(here), to);
+
+	tb_put(q, leaf, there, offset_to_come(there) - part_at(here)->offset);
+}
+
 /* Take a thread off queue `from`, if it still waits there, to be put on `to`. Returns its currency's part there, or TB_NONE. */
 __noinline u32 step_take(u32 leaf, u32 from, u32 to, u32 cpu, u32 own)
 {
@@ -61,7 +69,7 @@ __noinline u32 step_take(u32 leaf, u32 from, u32 to, u32 cpu, u32 own)
 		way->counted[0] = part_at(leaf)->told;
 		way->levels = 0;
 		tb_take(&rq->economy, RULES, leaf);
-		tb_put(&rq->economy, leaf, part_on(whole_of(part), to));
+		bring(&rq->economy, leaf, to);
 		t->queue = to;
 		t->arriving = 1;
 	}
@@ -119,9 +127,10 @@ __noinline int step_move_in(u32 level, u32 to, u32 cpu, u32 own)
 		return 0;
 	bpf_spin_lock(&rq->lock);
 	c = tb_at(&rq->economy, i);
+	/* The queue's clock may have advanced much since the last look. */
 	if (whole_of(i) == TB_BEST_EFFORT)
-		look_at_clock(to);
-	catch_clock(&rq->economy, i);
+		look_at_clock(i);
+	part->offset = offset_to_come(i);
 	part->here += way->counted[level & (LEVELS - 1)];
 	count_threads(part, group, 1);
 	if (c->parent) {
@@ -205,7 +214,7 @@ __noinline u32 step_change_queue(u32 leaf, u32 from, u32 to, u32 seed)
 		tb_leave(&rq->economy, RULES, leaf);
 		count_leaf(&rq->economy, leaf, false);
 		part = tb_at(&rq->economy, leaf)->parent;
-		tb_put(&rq->economy, leaf, part_on(whole_of(part), to));
+		bring(&rq->economy, leaf, to);
 		t->queue = to;
 		t->arriving = 0;
 	}
@@ -334,16 +343,20 @@ __noinline u32 pull_to(s32 cpu)
 }
 
 /* A new thread goes to the queue with the least load: the one of its forker's CPU, or a neighbour. Returns a CPU there. */
-static __noinline s32 cpu_for_new(struct task_struct *p, s32 cpu)
+static __noinline s32 cpu_for_new(struct task_struct *p, u32 leaf, s32 cpu)
 {
-	u32 own = place_of_cpu(cpu), least = own;
+	u32 own = place_of_cpu(cpu), least = own, group = whole_of(tb_global_pool.client[slot(leaf)].parent);
+	u64 least_load = load_for(part_on(group, own), own);
 	s32 found;
 
 	for (u32 k = 0; k < 4; k++) {
 		u32 other = tb_neighbour(own, tombola_config.nr_queues, k);
+		u64 load = load_for(part_on(group, other), other);
 
-		if (other != own && load_of(other) < load_of(least) && mask_on(other, cpus_of(p), ACTIVE_CPUS))
+		if (other != own && load < least_load && mask_on(other, cpus_of(p), ACTIVE_CPUS)) {
 			least = other;
+			least_load = load;
+		}
 	}
 	found = (s32)queue_cpus[least & (NR_QUEUES - 1)].first;
 	return least != own && bpf_cpumask_test_cpu((u32)found, p->cpus_ptr) && !is_inactive(found) ? found : cpu;
@@ -548,7 +561,7 @@ static int price_timer_fired(void *map, u32 *key, struct price_timer *value)
 	for_each_queue(queue) {
 		empty_queue(queue);
 	}
-	look_at_clocks();
+	find_fastest();
 	return 0;
 }
 

@@ -22,7 +22,7 @@ struct part {
 	u64 told;         /* how many of the group's usable tickets count here, as the part around it was told; 0 for none */
 	u64 told_threads; /* and how many threads */
 	u64 shifted;      /* by how much of its group's shift its pass was shifted */
-	u64 offset;       /* of best effort: by how much vnow is ahead of the queue's clock (queues.h). Otherwise 0 */
+	u64 offset;       /* by how much vnow is ahead of its clock (queues.h) */
 };
 
 struct part parts[IF_SEVERAL(TB_CLIENTS)];
@@ -36,6 +36,8 @@ struct group {
 	u64 width;      /* on as many CPUs they can run at once, where they are */
 
 	/* Written by the price timer (queues.h): */
+	u64 clock;     /* best effort's is the machine's */
+	u64 fastest;   /* that of its parts whose clock is ahead of all others' */
 	u64 of_groups; /* usable tickets of the groups in it, since its last turn */
 	u64 widest;
 	u64 usable;
@@ -43,7 +45,6 @@ struct group {
 	u64 price;
 	u64 shift; /* by how much the passes of all parts have been shifted in all */
 
-	u64 clock;  /* the latest vnow of a part; it goes on with each change */
 	u64 pass;   /* its pass, whichever queue its threads run on (queues.h) */
 	u32 adopts; /* its pass is to be that of the next part charged: it was idle, has been moved, or has other tickets */
 	u32 strays; /* a part was too far from that */
@@ -127,29 +128,42 @@ static __always_inline void count_threads(struct part *part, struct group *group
 }
 
 /* Under the lock: usable tickets and runnable threads of a part's clients have changed by so much. */
-static __always_inline void count_in(struct tb_queue *q, u32 i, u64 usable, u64 threads)
+static __always_inline void count_in(u32 i, u64 usable, u64 threads)
 {
 	struct part *part = part_at(i);
 	struct group *group = group_at(i);
-	struct tb_client *c = tb_at(q, i);
 
 	part->here += usable;
 	count_threads(part, group, threads);
 	__sync_fetch_and_add(&group->all, usable);
 	__sync_fetch_and_add(&group->threads, threads);
-	if (whole_of(i) != TB_BEST_EFFORT && tb_before(group->clock, c->vnow))
-		group->clock = c->vnow;
 }
 
-/* Under the lock: a part is about to get a thread. If it was idle, its clock is the latest of its group's. */
-static __always_inline void catch_clock(struct tb_queue *q, u32 i)
+static __always_inline u64 clock_of_part(u32 i)
 {
-	struct tb_client *c = tb_at(q, i);
+	return tb_global_pool.client[slot(i)].vnow - part_at(i)->offset;
+}
 
-	if (whole_of(i) != TB_BEST_EFFORT)
-		tb_catch_clock(c, group_at(i)->clock);
-	else if (!c->active)
-		part_at(i)->offset = c->vnow - group_at(i)->clock;
+static __always_inline u64 excess_of(u64 clock, const struct group *group)
+{
+	return tb_excess(clock, group->clock, tombola_config.bound_ns, group->price);
+}
+
+static __always_inline bool is_idle(u32 i)
+{
+	return !tb_global_pool.client[slot(i)].active;
+}
+
+/* The offset of a part to which a thread is about to come. An idle one begins with its group's fastest clock. */
+static __always_inline u64 offset_to_come(u32 i)
+{
+	return is_idle(i) ? tb_global_pool.client[slot(i)].vnow - group_at(i)->fastest : part_at(i)->offset;
+}
+
+/* Under the lock: a part's clock stays near its group's. */
+static __always_inline void look_at_clock(u32 i)
+{
+	part_at(i)->offset += excess_of(clock_of_part(i), group_at(i));
 }
 
 /*
@@ -171,7 +185,7 @@ static __always_inline bool tell(struct tb_queue *q, u32 i, u64 usable, u64 thre
 	u64 more = usable - part->told, more_threads = threads - part->told_threads;
 	u32 parent = tb_at(q, i)->parent;
 
-	count_in(q, parent, more, more_threads);
+	count_in(parent, more, more_threads);
 	if (is_leaf(i))
 		__sync_fetch_and_add(&group_at(parent)->of_threads, more);
 	part->told = usable;
@@ -259,7 +273,7 @@ static __always_inline void wake_groups(struct tb_queue *q, u32 i)
 		i = tb_at(q, i)->parent;
 		if (!i)
 			break;
-		catch_clock(q, i);
+		part_at(i)->offset = offset_to_come(i);
 		if (!group_at(i)->threads)
 			group_at(i)->adopts = 1;
 	}
@@ -306,7 +320,7 @@ __noinline int recount(u32 leaf)
 	return 0;
 }
 
-/* What a thread that can use so many tickets is worth on its queue, beside others there. Without the lock. */
+/* What a thread that can use so many tickets is worth on its queue, in tickets of best effort, as its load. Without the lock. */
 static __noinline u64 worth_of(struct tb_queue *q, u32 leaf, u64 usable)
 {
 	u32 i = tb_at(q, leaf)->parent;
@@ -314,7 +328,7 @@ static __noinline u64 worth_of(struct tb_queue *q, u32 leaf, u64 usable)
 	tb_loop(TB_DEPTH) {
 		struct part *part = part_at(i);
 
-		if (!tb_at(q, i)->parent)
+		if (!tb_at(q, i)->parent || whole_of(i) == TB_BEST_EFFORT)
 			break;
 		usable = tb_share(part->told, usable, part->here);
 		i = tb_at(q, i)->parent;
@@ -330,6 +344,28 @@ static __always_inline u64 load_of(u32 queue)
 	return part_at(part_on(TB_BEST_EFFORT, queue))->here / (cpus ? cpus : 1);
 }
 
+/*
+ * Its load as a thread in this part of it finds it. The part may have been counted when its group had more or less elsewhere: a
+ * user that forks many threads at once would seem to be on the first queue only.
+ */
+__noinline u64 load_for(u32 i, u32 queue)
+{
+	u32 cpus = queue_cpus[queue & (NR_QUEUES - 1)].cpus;
+	u64 change = 0;
+
+	tb_loop(TB_DEPTH) {
+		struct part *part = part_at(i);
+		struct group *group = group_at(i);
+		u64 here = part->here + change;
+
+		if (!i || whole_of(i) == TB_BEST_EFFORT)
+			break;
+		change = ((s64)here > 0 ? tb_share(group->usable, here, group->all + change) : 0) - part->told;
+		i = tb_global_pool.client[slot(i)].parent;
+	}
+	return (part_at(part_on(TB_BEST_EFFORT, queue))->here + change) / (cpus ? cpus : 1);
+}
+
 static __always_inline u64 mean_load(void)
 {
 	return group_at(TB_BEST_EFFORT)->all / (tombola_config.online_cpus ? tombola_config.online_cpus : 1);
@@ -342,49 +378,60 @@ static __always_inline u64 clock_of(u32 queue)
 	return tb_global_pool.client[slot(part)].vnow - part_at(part)->offset;
 }
 
-/* Written by the price timer: the machine's clock (queues.h), and the queue whose clock is ahead of all others. */
-u64 machine_clock;
+/* The queue whose clock is ahead of all others. Written by the price timer. */
 u32 fastest_queue;
 
-/* Under the lock: the clock of a queue stays near the machine's. */
-static __always_inline void look_at_clock(u32 queue)
+static __noinline int find_fastest(void)
 {
-	part_at(part_on(TB_BEST_EFFORT, queue))->offset +=
-		tb_excess(clock_of(queue), machine_clock, tombola_config.bound_ns, mean_load());
+	for_each_queue(queue) {
+		if (tb_before(clock_of(fastest_queue), clock_of(queue)))
+			fastest_queue = queue;
+	}
+	return 0;
 }
 
-__noinline int step_look(u32 queue)
+__noinline int step_look(u32 i, u32 queue)
 {
 	struct run_queue *rq = queue_at(queue);
 
 	if (!rq)
 		return 0;
 	bpf_spin_lock(&rq->lock);
-	look_at_clock(queue);
+	look_at_clock(i);
 	bpf_spin_unlock(&rq->lock);
 	return 0;
 }
 
-/* Only clocks are in local variables, or the verifier would walk each pair of queues that may be the slowest and the fastest. */
-static __noinline int look_at_clocks(void)
+/*
+ * Look at the clocks of a group's parts in which threads are. Only clocks are in local variables, or the verifier would walk each
+ * pair of queues that may be the slowest and the fastest.
+ */
+__noinline int look_at_clocks(u32 i)
 {
-	u64 slowest = clock_of(0), fastest = slowest;
+	struct group *group = group_at(i);
+	u64 slowest = group->clock + (1ull << 62), fastest = group->clock - (1ull << 62);
 
 	for_each_queue(queue) {
-		u64 clock = clock_of(queue);
+		u32 part = part_on(i, queue);
 
-		if (tb_before(clock, slowest))
-			slowest = clock;
-		if (!tb_before(clock, fastest)) {
-			fastest = clock;
-			fastest_queue = queue;
-		}
+		if (is_idle(part))
+			continue;
+		if (tb_before(clock_of_part(part), slowest))
+			slowest = clock_of_part(part);
+		if (tb_before(fastest, clock_of_part(part)))
+			fastest = clock_of_part(part);
 	}
-	machine_clock = tb_machine_clock(machine_clock, tombola_config.bound_ns / 2, mean_load(), slowest, fastest);
+	/* It is idle. */
+	if (tb_before(fastest, slowest))
+		return 0;
+	group->clock = tb_group_clock(group->clock, tombola_config.bound_ns / 2, group->price, slowest, fastest);
 	for_each_queue(queue) {
-		step_look(queue);
+		u32 part = part_on(i, queue);
+
+		if (!is_idle(part) && excess_of(clock_of_part(part), group))
+			step_look(part, queue);
 	}
-	group_at(TB_BEST_EFFORT)->clock = clock_of(fastest_queue);
+	group->fastest = fastest - excess_of(fastest, group);
 	return 0;
 }
 
@@ -442,6 +489,8 @@ static __noinline int renew_price(u32 i)
 	}
 	group->price = tb_price(group->of_threads + group->of_groups, group->cpus);
 	group->of_groups = 0;
+	if (group->threads)
+		look_at_clocks(i);
 	return 0;
 }
 

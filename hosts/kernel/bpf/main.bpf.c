@@ -58,7 +58,7 @@ s32 BPF_STRUCT_OPS(tombola_select_cpu, struct task_struct *p, s32 prev_cpu, u64 
 	if (idle && (rq = queue_of(t->client)) && !is_frozen(&rq->economy, t->client))
 		scx_bpf_dsq_insert(p, TB_DSQ_LOCAL, tombola_config.rules.quantum_ns, 0);
 	if (!idle && several() && wake_flags & SCX_WAKE_FORK)
-		return cpu_for_new(p, cpu);
+		return cpu_for_new(p, t->client, cpu);
 	if (idle || !outside_hardirq() || !bpf_cpumask_test_cpu((u32)here, p->cpus_ptr))
 		return cpu;
 	/* Its queue stays the same. */
@@ -252,7 +252,8 @@ void BPF_STRUCT_OPS(tombola_dispatch, s32 cpu, struct task_struct *prev)
 		end_turn(c, now);
 	if (kthreads_are_due(c, now) && run_kthread(cpu, c))
 		return;
-	if (several())
+	/* Not after a kernel thread: the thread that it interrupted waits, but is the one that is to have this CPU. */
+	if (several() && held)
 		balance(rq, place_of_cpu(cpu), now);
 	drawn = step_draw((u32)cpu, held, now, cpu_mask(cpu) | inactive_cpus(place_of_cpu(cpu)));
 	if (several() && !(u32)drawn && !kthread && pull_to(cpu))

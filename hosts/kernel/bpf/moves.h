@@ -102,7 +102,7 @@ __noinline int step_queue_init(u32 queue)
 /* A client of none becomes one of `parent`, at vnow. */
 static __always_inline void put_new(struct tb_queue *q, u32 i, u32 parent)
 {
-	tb_put(q, i, parent);
+	tb_put(q, i, parent, 0);
 	tb_at(q, i)->pass = tb_at(q, parent)->vnow;
 	tb_at(q, i)->key = tb_at(q, parent)->vnow;
 }
@@ -234,7 +234,7 @@ __noinline int step_detach(u32 group, u32 place)
 	if (!rq)
 		return 0;
 	bpf_spin_lock(&rq->lock);
-	tb_put(&rq->economy, part_on(group, place), TB_NONE);
+	tb_put(&rq->economy, part_on(group, place), TB_NONE, 0);
 	bpf_spin_unlock(&rq->lock);
 	return 0;
 }
@@ -382,7 +382,7 @@ static __always_inline void take_place(struct tb_queue *q, u32 process, u32 leaf
 	struct tb_client *made = tb_at(q, part), *c = tb_at(q, leaf);
 	struct client_state *state = state_of(process), *of_leaf = state_of(leaf);
 
-	tb_put(q, part, c->parent);
+	tb_put(q, part, c->parent, 0);
 	left_group(TB_FROZEN);
 	__sync_fetch_and_add(&state_of(whole_of(c->parent))->members, 1);
 	if (several())

@@ -400,7 +400,7 @@ __noinline u64 step_remove_leaf(u32 leaf)
 		return TB_NONE;
 	bpf_spin_lock(&rq->lock);
 	group = parent_of(&rq->economy, leaf);
-	tb_put(&rq->economy, leaf, TB_NONE);
+	tb_put(&rq->economy, leaf, TB_NONE, 0);
 	if (left_group((u32)group))
 		group |= LAST;
 	state_of(leaf)->tgid = 0;

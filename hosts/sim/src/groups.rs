@@ -2,7 +2,7 @@
 
 use tombola_core::limits::{CLIENTS, DEPTH, DRAW_SHIFT};
 use tombola_core::queues::{
-    CPU, PRICE_MAX, SCALE, entitled, excess, machine_clock, merged, off, price, share, usable,
+    CPU, PRICE_MAX, SCALE, entitled, excess, group_clock, merged, off, price, share, usable,
     widest, width,
 };
 use tombola_core::{ACTIVE, BEHIND, Economy, Kind, advance};
@@ -19,7 +19,7 @@ struct Part {
     counted: u64,
     /// By how much of that the client was.
     shifted: u64,
-    /// Of the root: by how much vnow is ahead of the queue's clock (`queues.h`). Otherwise 0.
+    /// By how much vnow is ahead of the part's clock (`queues.h`).
     offset: u64,
 }
 
@@ -41,8 +41,9 @@ struct Group {
     /// On as many CPUs they can run at once, where they are; and the most of late (`queues.h`).
     width: u64,
     widest: u64,
-    /// The latest vnow of a part; it goes on with each charge. Of the root, the fastest clock of a queue at the last look.
+    /// Its clock, that of the root is the machine's (`queues.h`); and the fastest of its parts', at the last look.
     clock: u64,
+    fastest: u64,
     /// Its pass, whichever queue its threads run on (queues.h). `None`: that of the next part that is charged.
     pass: Option<u64>,
     /// A part was too far from that.
@@ -69,8 +70,6 @@ pub struct Groups {
     cpus_each: u64,
     /// How far clocks may be apart, ns.
     bound_ns: u64,
-    /// The machine's (`queues.h`).
-    clock: u64,
     /// Queues have several CPUs: parts are held.
     holds: bool,
 }
@@ -102,6 +101,7 @@ impl Groups {
             width: 0,
             widest: 0,
             clock: 0,
+            fastest: 0,
             pass: None,
             strays: false,
             shift: 0,
@@ -112,7 +112,6 @@ impl Groups {
             cpus,
             cpus_each: cpus.div_ceil(queues as u64),
             bound_ns,
-            clock: 0,
             holds: cpus > queues as u64,
         }
     }
@@ -133,6 +132,7 @@ impl Groups {
             width: 0,
             widest: 0,
             clock: 0,
+            fastest: 0,
             pass: None,
             strays: false,
             shift: 0,
@@ -239,6 +239,28 @@ impl Groups {
         self.groups[ROOT].parts[queue].here / cpus
     }
 
+    /// The load of a queue as a thread of `group` finds it. Its groups' parts there may have been counted when they had less or
+    /// more of the tickets elsewhere: a user that forks many threads at once would seem to be on the first queue only.
+    pub fn load_for(&self, group: u32, queue: usize, cpus: u64) -> u64 {
+        let mut change = 0;
+        for g in self.line(group as usize) {
+            let of = &self.groups[g];
+            let Some(part) = self.part(g, queue) else {
+                continue;
+            };
+            let here = part.here.wrapping_add_signed(change);
+            if g == ROOT {
+                return here / cpus;
+            }
+            let counted = match here {
+                0 => 0,
+                here => share(of.usable, here, of.all.wrapping_add_signed(change)),
+            };
+            change = counted as i64 - part.counted as i64;
+        }
+        0
+    }
+
     pub fn mean_load(&self) -> u64 {
         self.groups[ROOT].all / self.cpus
     }
@@ -255,16 +277,38 @@ impl Groups {
         around.expect("the part is in it").offset
     }
 
-    /// A thread is about to come to a part. If that was idle, its clock is the latest of its group's.
-    fn catch_clock(&mut self, economy: &mut Economy, g: usize, queue: usize) {
-        let clock = self.groups[g].clock;
-        let part = part_of(&mut self.groups[g].parts, queue);
+    /// The offset of a part to which a thread is about to come. An idle one begins with its group's fastest clock.
+    fn offset_to_come(&self, economy: &Economy, group: usize, queue: usize) -> u64 {
+        let part = self.part(group, queue).expect("it was made");
         let client = economy.client(part.client);
-        if g != ROOT {
-            economy.on(queue).catch_clock(part.client, clock);
-        } else if client.active == 0 {
-            part.offset = client.vnow.wrapping_sub(clock);
+        match client.active {
+            0 => client.vnow.wrapping_sub(self.groups[group].fastest),
+            _ => part.offset,
         }
+    }
+
+    /// The clock of a queue stays near the machine's.
+    fn look_at_clock(&mut self, economy: &Economy, queue: usize) {
+        let clock = self.clock(economy, queue);
+        let root = &mut self.groups[ROOT];
+        let excess = excess(clock, root.clock, self.bound_ns, root.price);
+        let part = &mut root.parts[queue];
+        part.offset = part.offset.wrapping_add(excess);
+    }
+
+    fn set_offset(&mut self, economy: &Economy, g: usize, queue: usize) {
+        let offset = self.offset_to_come(economy, g, queue);
+        part_of(&mut self.groups[g].parts, queue).offset = offset;
+    }
+
+    /// A leaf that is not runnable changes its queue.
+    pub fn bring(&mut self, economy: &mut Economy, group: u32, leaf: u32, from: usize, to: usize) {
+        self.make_room(economy);
+        let client = self.client(economy, group, to);
+        let group = group as usize;
+        let there = self.offset_to_come(economy, group, to);
+        let here = self.part(group, from).map_or(there, |part| part.offset);
+        economy.on(to).put(leaf, client, there.wrapping_sub(here));
     }
 
     /// A thread of `group` is about to become runnable on a queue where its groups may have been idle.
@@ -274,7 +318,7 @@ impl Groups {
             if self.groups[g].threads == 0 {
                 self.groups[g].pass = None;
             }
-            self.catch_clock(economy, g, queue);
+            self.set_offset(economy, g, queue);
         }
         self.count_threads(group, queue, 1);
     }
@@ -337,9 +381,6 @@ impl Groups {
             part.here = part.here.wrapping_add_signed(change);
             of.all = of.all.wrapping_add_signed(change);
             let client = economy.client(part.client);
-            if g != ROOT && (client.vnow.wrapping_sub(of.clock) as i64) > 0 {
-                of.clock = client.vnow;
-            }
             if g == ROOT {
                 return;
             }
@@ -392,24 +433,24 @@ impl Groups {
         Passes(passes)
     }
 
-    /// Puts it on another queue, where its groups' parts move towards where they were there. It is to join next.
-    pub fn put(
+    /// It comes to another queue, where its groups' parts move towards where they were there. It is to join next.
+    pub fn come(
         &mut self,
         economy: &mut Economy,
         group: u32,
         queue: usize,
-        leaf: u32,
         usable: u64,
         left: &Passes,
     ) {
-        self.make_room(economy);
-        self.look_at_clock(economy, queue);
-        let client = self.client(economy, group, queue);
-        economy.on(queue).put(leaf, client);
         self.count_threads(group, queue, 1);
         let mut left = left.0.clone();
-        for (level, g) in self.line(group as usize).enumerate().collect::<Vec<_>>() {
-            self.catch_clock(economy, g, queue);
+        // It may have advanced much since the last look.
+        self.look_at_clock(economy, queue);
+        let line: Vec<usize> = self.line(group as usize).collect();
+        for &g in &line {
+            self.set_offset(economy, g, queue);
+        }
+        for (level, g) in line.into_iter().enumerate() {
             let part = self.part(g, queue).expect("it was made");
             let (client, is_idle) = (part.client, part.here == 0);
             if g == ROOT {
@@ -439,17 +480,6 @@ impl Groups {
                 economy.set_share(client, tickets, pass);
             },
         );
-    }
-
-    /// A leaf directly in the root has changed its queue: its pass is compared with others there.
-    pub fn carry(&self, economy: &mut Economy, group: u32, leaf: u32, from: usize, to: usize) {
-        let parts = &self.groups[ROOT].parts;
-        let by = parts[to].offset.wrapping_sub(parts[from].offset);
-        if group as usize == ROOT && by != 0 {
-            let client = *economy.on(to).client(leaf);
-            let pass = client.pass.wrapping_add(by);
-            economy.set_share(leaf, client.tickets, pass);
-        }
     }
 
     /// A thread of `group` was charged on a queue: so much service, and what it was charged in advance.
@@ -511,32 +541,33 @@ impl Groups {
         }
     }
 
-    /// The clock of a queue stays near the machine's.
-    fn look_at_clock(&mut self, economy: &Economy, queue: usize) {
-        let clock = self.clock(economy, queue);
-        let excess = excess(clock, self.clock, self.bound_ns, self.mean_load());
-        let part = &mut self.groups[ROOT].parts[queue];
-        part.offset = part.offset.wrapping_add(excess);
-    }
-
-    /// Looks at all clocks, so many ns after the last time. Returns the queue whose clock is ahead of all others.
-    pub fn look_at_clocks(&mut self, economy: &Economy, ns: u64) -> usize {
-        let queues = 0..self.groups[ROOT].parts.len();
-        let clock = |&queue: &usize| self.clock(economy, queue);
-        let order = |a: &usize, b: &usize| (clock(a).wrapping_sub(clock(b)) as i64).cmp(&0);
-        let slowest = queues.clone().min_by(order).expect("there are several");
-        let fastest = queues.clone().max_by(order).expect("there are several");
-        let (slowest, ahead) = (clock(&slowest), clock(&fastest));
-        self.clock = machine_clock(self.clock, ns, self.mean_load(), slowest, ahead);
-        for queue in queues {
-            self.look_at_clock(economy, queue);
+    /// Looks at the clocks of a group's parts in which threads are, so many ns after the last time.
+    fn look_at_clocks(&mut self, economy: &Economy, g: usize, ns: u64) {
+        let bound_ns = self.bound_ns;
+        let group = &mut self.groups[g];
+        let vnow = |part: &Part| economy.client(part.client).vnow;
+        let mut parts = (group.parts.iter_mut())
+            .filter(|part| economy.client(part.client).active > 0)
+            .collect::<Vec<_>>();
+        let clocks = parts
+            .iter()
+            .map(|part| vnow(part).wrapping_sub(part.offset));
+        let order = |a: &u64, b: &u64| (a.wrapping_sub(*b) as i64).cmp(&0);
+        let (Some(slowest), Some(fastest)) = (clocks.clone().min_by(order), clocks.max_by(order))
+        else {
+            return;
+        };
+        group.clock = group_clock(group.clock, ns, group.price, slowest, fastest);
+        for part in &mut parts {
+            let clock = vnow(part).wrapping_sub(part.offset);
+            part.offset =
+                (part.offset).wrapping_add(excess(clock, group.clock, bound_ns, group.price));
         }
-        self.groups[ROOT].clock = self.clock(economy, fastest);
-        fastest
+        group.fastest = fastest.wrapping_sub(excess(fastest, group.clock, bound_ns, group.price));
     }
 
-    /// Computes the prices anew, from the root down.
-    pub fn renew_prices(&mut self, economy: &Economy) {
+    /// Computes the prices anew, from the root down, and looks at all clocks, so many ns after the last time.
+    pub fn renew(&mut self, economy: &Economy, ns: u64) {
         for g in 0..self.groups.len() {
             self.shift_parts(economy, g);
             let parent = self.groups[g].parent;
@@ -555,6 +586,7 @@ impl Groups {
                 let usable = of.usable;
                 self.groups[parent].of_groups += usable;
             }
+            self.look_at_clocks(economy, g, ns);
         }
     }
 }

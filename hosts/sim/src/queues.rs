@@ -123,6 +123,12 @@ impl Queues {
         self.groups.load(queue, self.cpus(queue).len() as u64)
     }
 
+    /// As a task of `group` finds it.
+    pub fn load_for(&self, group: u32, queue: usize) -> u64 {
+        self.groups
+            .load_for(group, queue, self.cpus(queue).len() as u64)
+    }
+
     pub fn neighbours(&self, queue: usize) -> impl Iterator<Item = usize> + use<> {
         queues::neighbours(queue as u32, self.count() as u32).map(|other| other as usize)
     }
@@ -137,5 +143,17 @@ impl Queues {
 
     pub fn clock(&self, economy: &Economy, queue: usize) -> u64 {
         self.groups.clock(economy, queue)
+    }
+
+    /// The queue whose clock is ahead of all others.
+    pub fn fastest(&self, economy: &Economy) -> usize {
+        let ahead = |a: usize, b: usize| {
+            let [a, b] = [a, b].map(|queue| self.clock(economy, queue));
+            a.wrapping_sub(b) as i64 > 0
+        };
+        (1..self.count()).fold(0, |fastest, queue| match ahead(queue, fastest) {
+            true => queue,
+            false => fastest,
+        })
     }
 }

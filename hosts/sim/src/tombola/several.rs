@@ -25,7 +25,7 @@ impl Tombola {
         of: impl Iterator<Item = usize>,
     ) -> Option<usize> {
         of.filter(|&queue| self.may_run_on(machine, task, queue))
-            .min_by_key(|&queue| self.several().load(queue))
+            .min_by_key(|&queue| self.several().load_for(machine.task(task).group, queue))
     }
 
     /// A task is about to wake up, maybe on another queue than its own.
@@ -57,11 +57,8 @@ impl Tombola {
             && self.accounts[task].queue != queue
         {
             let group = machine.task(task).group;
-            queues.groups.make_room(&mut self.economy);
-            let part = queues.groups.client(&mut self.economy, group, queue);
             let (leaf, from) = (self.accounts[task].leaf, self.accounts[task].queue);
-            self.economy.on(queue).put(leaf, part);
-            (queues.groups).carry(&mut self.economy, group, leaf, from, queue);
+            (queues.groups).bring(&mut self.economy, group, leaf, from, queue);
             self.accounts[task].queue = queue;
         }
     }
@@ -73,8 +70,8 @@ impl Tombola {
         let usable = self.accounts[task].usable;
         let groups = &mut self.queues.as_mut().expect("there are several").groups;
         let passes = groups.take(&mut self.economy, group, from, leaf, usable);
-        groups.put(&mut self.economy, group, to, leaf, usable, &passes);
-        groups.carry(&mut self.economy, group, leaf, from, to);
+        groups.bring(&mut self.economy, group, leaf, from, to);
+        groups.come(&mut self.economy, group, to, usable, &passes);
         self.accounts[task].queue = to;
         let mask = self.mask(machine, task, to);
         self.of(task).join(leaf, mask);
@@ -172,8 +169,8 @@ impl Tombola {
         }
         let period_ns = queues.bound_ns / 2;
         queues.renews_ns = now + period_ns;
-        queues.groups.renew_prices(&self.economy);
-        queues.fastest = queues.groups.look_at_clocks(&self.economy, period_ns);
+        queues.groups.renew(&self.economy, period_ns);
+        queues.fastest = queues.fastest(&self.economy);
     }
 
     /// A queue gives a waiting task to another one, if it should.
