@@ -127,9 +127,6 @@ __noinline int step_move_in(u32 level, u32 to, u32 cpu, u32 own)
 		return 0;
 	bpf_spin_lock(&rq->lock);
 	c = tb_at(&rq->economy, i);
-	/* The queue's clock may have advanced much since the last look. */
-	if (whole_of(i) == TB_BEST_EFFORT)
-		look_at_clock(i);
 	part->offset = offset_to_come(i);
 	part->here += way->counted[level & (LEVELS - 1)];
 	count_threads(part, group, 1);
