@@ -50,6 +50,8 @@ pub const SHARED_TICKETS_MAX: u64 = u32::MAX as u64 / SHARE_SCALE as u64;
 pub const PRICE_MAX: u64 = 1 << 40;
 /// One CPU, where CPUs are counted.
 pub const CPU: u64 = 1 << 20;
+/// The clock of a group's part is within so many bounds of the group's.
+pub const APART_MAX: u64 = 5;
 /// At so many other queues one looks at a time.
 pub const PARTNERS: usize = 64;
 /// How often MQS's rule looks at a queue's neighbours, ns.
@@ -60,7 +62,7 @@ pub const MQS_WAIT_NS: u64 = 500_000;
 pub const PLACES: [u32; 3] = [0, 1, 2];
 
 /// The numbers that C has as well, in the order in which it exports them.
-pub const ALL: [u64; 29] = [
+pub const ALL: [u64; 30] = [
     TICKETS_MIN as u64,
     TICKETS_MAX as u64,
     TICKETS_DEFAULT as u64,
@@ -84,6 +86,7 @@ pub const ALL: [u64; 29] = [
     SHARE_SCALE as u64,
     PRICE_MAX,
     CPU,
+    APART_MAX,
     PARTNERS as u64,
     MQS_TICK_NS,
     MQS_WAIT_NS,

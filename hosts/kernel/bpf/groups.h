@@ -160,19 +160,18 @@ static __always_inline u64 offset_to_come(u32 i)
 	return is_idle(i) ? tb_global_pool.client[slot(i)].vnow - group_at(i)->fastest : part_at(i)->offset;
 }
 
-/* Under the lock: a part's clock stays near its group's. */
-static __always_inline void look_at_clock(u32 i)
-{
-	part_at(i)->offset += excess_of(clock_of_part(i), group_at(i));
-}
-
 /*
  * A part's portion of so many tickets of its group. While a thread changes its queue, a part may lack what it is to have for some
  * microseconds, and have less than nothing.
  */
+static __always_inline u64 portion(u64 tickets, u64 here, u64 all)
+{
+	return (s64)here > 0 ? tb_share(tickets, here, all) : 0;
+}
+
 static __always_inline u64 portion_of(const struct part *part, const struct group *group, u64 tickets)
 {
-	return (s64)part->here > 0 ? tb_share(tickets, part->here, group->all) : 0;
+	return portion(tickets, part->here, group->all);
 }
 
 /*
@@ -360,7 +359,7 @@ __noinline u64 load_for(u32 i, u32 queue)
 
 		if (!i || whole_of(i) == TB_BEST_EFFORT)
 			break;
-		change = ((s64)here > 0 ? tb_share(group->usable, here, group->all + change) : 0) - part->told;
+		change = portion(group->usable, here, group->all + change) - part->told;
 		i = tb_global_pool.client[slot(i)].parent;
 	}
 	return (part_at(part_on(TB_BEST_EFFORT, queue))->here + change) / (cpus ? cpus : 1);
@@ -373,9 +372,7 @@ static __always_inline u64 mean_load(void)
 
 static __always_inline u64 clock_of(u32 queue)
 {
-	u32 part = part_on(TB_BEST_EFFORT, queue);
-
-	return tb_global_pool.client[slot(part)].vnow - part_at(part)->offset;
+	return clock_of_part(part_on(TB_BEST_EFFORT, queue));
 }
 
 /* The queue whose clock is ahead of all others. Written by the price timer. */
@@ -390,6 +387,7 @@ static __noinline int find_fastest(void)
 	return 0;
 }
 
+/* A part's clock stays near its group's. */
 __noinline int step_look(u32 i, u32 queue)
 {
 	struct run_queue *rq = queue_at(queue);
@@ -397,7 +395,7 @@ __noinline int step_look(u32 i, u32 queue)
 	if (!rq)
 		return 0;
 	bpf_spin_lock(&rq->lock);
-	look_at_clock(i);
+	part_at(i)->offset += excess_of(clock_of_part(i), group_at(i));
 	bpf_spin_unlock(&rq->lock);
 	return 0;
 }

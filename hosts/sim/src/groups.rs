@@ -56,6 +56,42 @@ struct Group {
 
 const ROOT: usize = 0;
 
+impl Group {
+    fn new(parent: usize, tickets: u64) -> Self {
+        Self {
+            parent,
+            tickets,
+            usable: usable(tickets, 1, PRICE_MAX, 0),
+            cpus: 0,
+            price: PRICE_MAX,
+            all: 0,
+            of_threads: 0,
+            of_groups: 0,
+            threads: 0,
+            width: 0,
+            widest: 0,
+            clock: 0,
+            fastest: 0,
+            pass: None,
+            strays: false,
+            shift: 0,
+            parts: Vec::new(),
+        }
+    }
+}
+
+impl Part {
+    fn clock(&self, economy: &Economy) -> u64 {
+        economy.client(self.client).vnow.wrapping_sub(self.offset)
+    }
+
+    /// It stays near its group's.
+    fn look_at_clock(&mut self, economy: &Economy, of_group: u64, bound_ns: u64, price: u64) {
+        let excess = excess(self.clock(economy), of_group, bound_ns, price);
+        self.offset = self.offset.wrapping_add(excess);
+    }
+}
+
 /// A group's part on a queue where it has a thread.
 fn part_of(parts: &mut [Part], queue: usize) -> &mut Part {
     let at = parts.binary_search_by_key(&queue, |part| part.queue);
@@ -89,23 +125,8 @@ impl Groups {
             offset: 0,
         };
         let root = Group {
-            parent: ROOT,
-            tickets: 0,
-            usable: 0,
-            cpus: 0,
-            price: PRICE_MAX,
-            all: 0,
-            of_threads: 0,
-            of_groups: 0,
-            threads: 0,
-            width: 0,
-            widest: 0,
-            clock: 0,
-            fastest: 0,
-            pass: None,
-            strays: false,
-            shift: 0,
             parts: (0..queues).map(part).collect(),
+            ..Group::new(ROOT, 0)
         };
         Self {
             groups: vec![root],
@@ -119,25 +140,7 @@ impl Groups {
     /// A new group in another one; the root is group 0.
     pub fn add(&mut self, parent: u32, tickets: u32) -> u32 {
         let tickets = u64::from(tickets) * u64::from(SCALE);
-        self.groups.push(Group {
-            parent: parent as usize,
-            tickets,
-            usable: usable(tickets, 1, PRICE_MAX, 0),
-            cpus: 0,
-            price: PRICE_MAX,
-            all: 0,
-            of_threads: 0,
-            of_groups: 0,
-            threads: 0,
-            width: 0,
-            widest: 0,
-            clock: 0,
-            fastest: 0,
-            pass: None,
-            strays: false,
-            shift: 0,
-            parts: Vec::new(),
-        });
+        self.groups.push(Group::new(parent as usize, tickets));
         self.groups.len() as u32 - 1
     }
 
@@ -267,8 +270,7 @@ impl Groups {
 
     /// A queue's clock.
     pub fn clock(&self, economy: &Economy, queue: usize) -> u64 {
-        let part = &self.groups[ROOT].parts[queue];
-        economy.client(part.client).vnow.wrapping_sub(part.offset)
+        self.groups[ROOT].parts[queue].clock(economy)
     }
 
     /// By how much the pass of a group's part on a queue is ahead of what can be compared with other parts of it.
@@ -285,15 +287,6 @@ impl Groups {
             0 => client.vnow.wrapping_sub(self.groups[group].fastest),
             _ => part.offset,
         }
-    }
-
-    /// The clock of a queue stays near the machine's.
-    fn look_at_clock(&mut self, economy: &Economy, queue: usize) {
-        let clock = self.clock(economy, queue);
-        let root = &mut self.groups[ROOT];
-        let excess = excess(clock, root.clock, self.bound_ns, root.price);
-        let part = &mut root.parts[queue];
-        part.offset = part.offset.wrapping_add(excess);
     }
 
     fn set_offset(&mut self, economy: &Economy, g: usize, queue: usize) {
@@ -444,8 +437,9 @@ impl Groups {
     ) {
         self.count_threads(group, queue, 1);
         let mut left = left.0.clone();
-        // It may have advanced much since the last look.
-        self.look_at_clock(economy, queue);
+        // The queue's clock may have advanced much since the last look. The kernel looks by its timer only.
+        let root = &mut self.groups[ROOT];
+        root.parts[queue].look_at_clock(economy, root.clock, self.bound_ns, root.price);
         let line: Vec<usize> = self.line(group as usize).collect();
         for &g in &line {
             self.set_offset(economy, g, queue);
@@ -545,13 +539,10 @@ impl Groups {
     fn look_at_clocks(&mut self, economy: &Economy, g: usize, ns: u64) {
         let bound_ns = self.bound_ns;
         let group = &mut self.groups[g];
-        let vnow = |part: &Part| economy.client(part.client).vnow;
-        let mut parts = (group.parts.iter_mut())
+        let mut parts: Vec<&mut Part> = (group.parts.iter_mut())
             .filter(|part| economy.client(part.client).active > 0)
-            .collect::<Vec<_>>();
-        let clocks = parts
-            .iter()
-            .map(|part| vnow(part).wrapping_sub(part.offset));
+            .collect();
+        let clocks = parts.iter().map(|part| part.clock(economy));
         let order = |a: &u64, b: &u64| (a.wrapping_sub(*b) as i64).cmp(&0);
         let (Some(slowest), Some(fastest)) = (clocks.clone().min_by(order), clocks.max_by(order))
         else {
@@ -559,9 +550,7 @@ impl Groups {
         };
         group.clock = group_clock(group.clock, ns, group.price, slowest, fastest);
         for part in &mut parts {
-            let clock = vnow(part).wrapping_sub(part.offset);
-            part.offset =
-                (part.offset).wrapping_add(excess(clock, group.clock, bound_ns, group.price));
+            part.look_at_clock(economy, group.clock, bound_ns, group.price);
         }
         group.fastest = fastest.wrapping_sub(excess(fastest, group.clock, bound_ns, group.price));
     }

@@ -18,4 +18,10 @@ impl Random {
     pub fn below(&mut self, bound: u64) -> u64 {
         self.bits() % bound
     }
+
+    /// A whole number from `least` to `most`, small ones as often as large ones: its logarithm is uniform.
+    pub fn log_uniform(&mut self, least: f64, most: f64) -> u32 {
+        let x = self.below(1 << 30) as f64 / f64::from(1 << 30);
+        (least * (most / least).powf(x)).round() as u32
+    }
 }

@@ -11,6 +11,7 @@
 mod environment;
 
 use environment::from_environment;
+use tombola_core::limits::APART_MAX;
 use tombola_sim::entitlement::{Client, rates};
 use tombola_sim::{
     ANYWHERE, Costs, MS, Random, Rules, SECOND, Scheduler, Simulation, Tombola, Topology, hog,
@@ -18,15 +19,8 @@ use tombola_sim::{
 
 const STEP_NS: u64 = SECOND / 20;
 const SPAN_NS: u64 = SECOND;
-/// As in `queues.h`.
-const APART_MAX: f64 = 5.0;
 /// Who is due more than this can hardly make up for what it has missed, and counts as one that cannot use its tickets.
 const DUE_MOST: f64 = 0.9;
-
-fn log_uniform(random: &mut Random, least: f64, most: f64) -> u32 {
-    let x = random.below(1 << 30) as f64 / f64::from(1 << 30);
-    (least * (most / least).powf(x)).round() as u32
-}
 
 /// Busy tasks of some users on a machine with two to four queues of one or two CPUs.
 struct History {
@@ -51,7 +45,7 @@ impl History {
         let users = 1 + random.below(tasks as u64) as usize;
         let mut of_users = Vec::new();
         for _ in 0..users {
-            let tickets = log_uniform(&mut random, 100.0, 10_000.0);
+            let tickets = random.log_uniform(100.0, 10_000.0);
             clients.push(Client::currency(Some(0), tickets));
             of_users.push(tickets);
         }
@@ -61,7 +55,7 @@ impl History {
                 true => task,
                 false => random.below(users as u64) as usize,
             };
-            let tickets = log_uniform(&mut random, 10.0, 1000.0);
+            let tickets = random.log_uniform(10.0, 1000.0);
             clients.push(Client::leaf(user + 1, tickets, ANYWHERE));
             of_tasks.push((user, tickets));
         }
@@ -93,7 +87,7 @@ impl History {
             for (task, &due) in self.due.iter().enumerate() {
                 let received = self.simulation.machine.ran_ns(task) as f64;
                 let lag = (due * (at * STEP_NS) as f64 - received).abs();
-                let between = due * APART_MAX * self.bound_ns + self.bound_ns / 2.0;
+                let between = due * APART_MAX as f64 * self.bound_ns + self.bound_ns / 2.0;
                 worst = worst.max(lag / (between + on_queues));
             }
         }

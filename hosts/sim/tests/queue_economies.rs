@@ -45,11 +45,6 @@ struct Economy {
     clients: Vec<Client>,
 }
 
-fn log_uniform(random: &mut Random, least: f64, most: f64) -> u32 {
-    let x = random.below(1 << 30) as f64 / f64::from(1 << 30);
-    (least * (most / least).powf(x)).round() as u32
-}
-
 impl Economy {
     fn new(cpus: usize, run_queues: RunQueues, bound: bool, seed: u64) -> Self {
         let mut topology = Topology::from(cpus);
@@ -65,7 +60,7 @@ impl Economy {
         let mut random = Random(seed);
         let users: Vec<u32> = (0..USERS)
             .map(|user| {
-                let tickets = log_uniform(&mut random, 100.0, 10_000.0);
+                let tickets = random.log_uniform(100.0, 10_000.0);
                 economy.account(format!("user {user}, {tickets}"), true);
                 economy.clients.push(Client::currency(Some(0), tickets));
                 economy.simulation.scheduler.user(tickets)
@@ -91,7 +86,7 @@ impl Economy {
     }
 
     fn process(&mut self, random: &mut Random, user: usize, group: u32, bound: bool) {
-        let tickets = log_uniform(random, 1.0, 10_000.0);
+        let tickets = random.log_uniform(1.0, 10_000.0);
         let threads = match random.below(4) {
             0 => 2 + random.below(3),
             _ => 1,

@@ -29,11 +29,6 @@ pub struct Outcome {
     pub moves: f64,
 }
 
-fn log_uniform(random: &mut Random, least: f64, most: f64) -> u32 {
-    let x = random.below(1 << 30) as f64 / f64::from(1 << 30);
-    (least * (most / least).powf(x)).round() as u32
-}
-
 impl Economy {
     pub fn new(cpus: usize, cpus_each: usize, bound_ms: u64, seed: u64) -> Self {
         let topology = Topology::from(cpus);
@@ -44,14 +39,14 @@ impl Economy {
         let mut clients = vec![Client::currency(None, 1)];
         let mut users = Vec::new();
         for _ in 0..hogs / 3 {
-            let tickets = log_uniform(&mut random, 100.0, 10_000.0);
+            let tickets = random.log_uniform(100.0, 10_000.0);
             clients.push(Client::currency(Some(0), tickets));
             users.push(simulation.scheduler.user(tickets));
         }
         let mut tasks = Vec::new();
         for _ in 0..hogs {
             let user = random.below(users.len() as u64) as usize;
-            let tickets = log_uniform(&mut random, 1.0, 100.0);
+            let tickets = random.log_uniform(1.0, 100.0);
             tasks.push(simulation.task(users[user], tickets, hog()));
             clients.push(Client::leaf(user + 1, tickets, ANYWHERE));
         }
