@@ -49,7 +49,10 @@ economy() { # STEPS OPTIONS
     tombola stop >/dev/null && wait
 }
 
+# While the loader is real-time for a minute, the kernel's own scheduler hardly runs khugepaged (nice 19) beside the others. If it
+# is preempted in an RCU read section, the kernel complains of a stall.
 restarts() { # CYCLES OPTIONS
+    echo never >/sys/kernel/mm/transparent_hugepage/enabled
     robust-probe restarts --cycles "$1" -- $2
 }
 
