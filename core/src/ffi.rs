@@ -231,6 +231,7 @@ c_functions! {
     "tombola_group_clock" group_clock(former: u64, ns: u64, price: u64, slowest: u64, fastest: u64) -> u64;
     "tombola_is_fast" is_fast(own: u64, other: u64, mean_load: u64, bound_ns: u64) -> u32;
     "tombola_gap" gap(load: u64, other: u64, cpus: u64) -> u64;
+    "tombola_next_look" next_look(now: u64, bound_ns: u64, seed: u64) -> u64;
     "tombola_ahead" ahead(own: u64, other: u64, gap: u64, mean_load: u64, bound_ns: u64) -> u64;
     "tombola_is_far" is_far(own: u64, other: u64, mean_load: u64, bound_ns: u64) -> u32;
     "tombola_may_move" may_move(gap: u64, v: u64, is_far: u32) -> u32;

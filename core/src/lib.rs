@@ -86,6 +86,17 @@ impl Rules {
             lottery: 1,
         }
     }
+
+    /// For run queues of one CPU: there no client is behind, as each can use all of its tickets. One that comes from another
+    /// queue with much credit counts in vnow. If it did not, vnow would be the pass of what runs beside it, which may have few
+    /// tickets and advance by the equivalent of seconds in a slice; and so much would be its credit then.
+    #[must_use]
+    pub const fn of_one_cpu(self) -> Self {
+        Self {
+            behind_ns: limits::AHEAD_MAX_NS,
+            ..self
+        }
+    }
 }
 
 const fn max(a: u64, b: u64) -> u64 {

@@ -51,7 +51,9 @@ pub const PRICE_MAX: u64 = 1 << 40;
 /// One CPU, where CPUs are counted.
 pub const CPU: u64 = 1 << 20;
 /// The clock of a group's part is within so many bounds of the group's.
-pub const APART_MAX: u64 = 5;
+pub const APART_MAX: u64 = 10;
+/// Where the bound threads of a group may go is forgotten after so many periods.
+pub const REACH_PERIODS: u64 = 64;
 /// At so many other queues one looks at a time.
 pub const PARTNERS: usize = 64;
 /// How often MQS's rule looks at a queue's neighbours, ns.
@@ -62,7 +64,7 @@ pub const MQS_WAIT_NS: u64 = 500_000;
 pub const PLACES: [u32; 3] = [0, 1, 2];
 
 /// The numbers that C has as well, in the order in which it exports them.
-pub const ALL: [u64; 30] = [
+pub const ALL: [u64; 31] = [
     TICKETS_MIN as u64,
     TICKETS_MAX as u64,
     TICKETS_DEFAULT as u64,
@@ -87,6 +89,7 @@ pub const ALL: [u64; 30] = [
     PRICE_MAX,
     CPU,
     APART_MAX,
+    REACH_PERIODS,
     PARTNERS as u64,
     MQS_TICK_NS,
     MQS_WAIT_NS,

@@ -204,6 +204,11 @@ u64 EXPORT(gap)(u64 load, u64 other, u64 cpus)
 	return tb_gap(load, other, cpus);
 }
 
+u64 EXPORT(next_look)(u64 now, u64 bound_ns, u64 seed)
+{
+	return tb_next_look(now, bound_ns, seed);
+}
+
 u64 EXPORT(ahead)(u64 own, u64 other, u64 gap, u64 mean_load, u64 bound_ns)
 {
 	return tb_ahead(own, other, gap, mean_load, bound_ns);
@@ -308,6 +313,7 @@ u64 EXPORT(limit)(u32 which)
 		TB_PRICE_MAX,
 		TB_CPU,
 		TB_APART_MAX,
+		TB_REACH_PERIODS,
 		TB_PARTNERS,
 		TB_MQS_TICK_NS,
 		TB_MQS_WAIT_NS,

@@ -48,7 +48,7 @@ pub fn width(widest: u64) -> u64 {
     ffi::width(widest)
 }
 
-/// A group's clock, so many ns after it was `former`: it advances by its price, and stays among those of its parts.
+/// A group's clock, so many ns after it was `former`: the fastest of its parts', unless that runs away from the group's price.
 #[must_use]
 pub fn group_clock(former: u64, ns: u64, price: u64, slowest: u64, fastest: u64) -> u64 {
     ffi::group_clock(former, ns, price, slowest, fastest)
@@ -70,6 +70,12 @@ pub fn is_fast(own: u64, other: u64, mean_load: u64, bound_ns: u64) -> bool {
 #[must_use]
 pub fn gap(load: u64, other: u64, cpus: u64) -> u64 {
     ffi::gap(load, other, cpus)
+}
+
+/// When a queue looks at others again, after `now`; from one look to the next it takes between 3/8 and 5/8 of the bound.
+#[must_use]
+pub fn next_look(now: u64, bound_ns: u64, seed: u64) -> u64 {
+    ffi::next_look(now, bound_ns, seed)
 }
 
 /// By how much another queue's clock is ahead if a client is to go there, which has less load by `gap`; 0: none is to.

@@ -1,11 +1,11 @@
 //! The decisions between several run queues.
 
 use std::collections::VecDeque;
-use tombola_core::limits::DRAW_SHIFT;
+use tombola_core::limits::{APART_MAX, DRAW_SHIFT};
 use tombola_core::queues::{
     self, CPU, PRICE_MAX, Place, SCALE, ahead, entitled, excess, fits_better, gap, group_clock,
-    is_fast, may_move, merged, mqs_load, mqs_neighbours, mqs_push, neighbours, off, pulls_from,
-    share, usable, waking_place, widest, width,
+    is_fast, may_move, merged, mqs_load, mqs_neighbours, mqs_push, neighbours, next_look, off,
+    pulls_from, share, usable, waking_place, widest, width,
 };
 use tombola_core::{BEST_EFFORT, Economy, Kind, Rules, advance};
 
@@ -132,7 +132,7 @@ fn what_moves_fits_the_gap() {
 #[test]
 fn a_clock_forgets_what_is_too_far_from_its_group_s() {
     let (ms, price, group) = (1_000_000, 500 << 8, 77);
-    let most = advance(5 * ms, 1 << DRAW_SHIFT, 500);
+    let most = advance(APART_MAX * ms, 1 << DRAW_SHIFT, 500);
     for off in [0, most / 2, most] {
         assert_eq!(excess(group + off, group, ms, price), 0);
         assert_eq!(excess(group.wrapping_sub(off), group, ms, price), 0);
@@ -142,10 +142,19 @@ fn a_clock_forgets_what_is_too_far_from_its_group_s() {
     assert_eq!(excess(clock, group, ms, price) as i64, -9);
 }
 
+/// Between three and five quarters of half the bound.
+#[test]
+fn looks_are_at_random_times() {
+    let looks: Vec<u64> = [0, 0x8000, 0xffff, 1 << 16]
+        .map(|seed| next_look(100, 8000, seed))
+        .to_vec();
+    assert_eq!(looks, [3100, 4100, 5099, 3100]);
+}
+
 #[test]
 fn a_group_s_clock_stays_among_those_of_its_parts() {
     let (ms, price) = (1_000_000, 500 << 8);
-    let later = 77 + advance(ms, 1 << DRAW_SHIFT, 500);
+    let later = 77 + advance(ms + ms / 64, 1 << DRAW_SHIFT, 500);
     assert_eq!(group_clock(77, ms, price, 70, later + 9), later);
     assert_eq!(group_clock(77, ms, price, later + 1, later + 9), later + 1);
     assert_eq!(group_clock(77, ms, price, 70, 80), 80);

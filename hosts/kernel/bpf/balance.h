@@ -48,7 +48,7 @@ static __always_inline void bring(struct tb_queue *q, u32 leaf, u32 to)
 {
 	u32 here = tb_at(q, leaf)->parent, there = part_on(whole_of(here), to);
 
-	tb_put(q, leaf, there, offset_to_come(there) - part_at(here)->offset);
+	tb_put(q, leaf, there, offset_to_come(there) - offset_of(here));
 }
 
 /* Take a thread off queue `from`, if it still waits there, to be put on `to`. Returns its currency's part there, or TB_NONE. */
@@ -93,16 +93,14 @@ __noinline u32 step_move_out(u32 i, u32 from, u32 cpu, u32 own)
 	parent = tb_at(&rq->economy, i)->parent;
 	way->group[level & (LEVELS - 1)] = whole_of(i);
 	part->here -= way->counted[level & (LEVELS - 1)];
-	count_threads(part, group, 0 - 1ull);
 	if (parent) {
-		way->pass[level & (LEVELS - 1)] = tb_at(&rq->economy, i)->pass - part_at(parent)->offset;
+		way->pass[level & (LEVELS - 1)] = tb_at(&rq->economy, i)->pass - offset_of(parent);
 		tickets = (u32)portion_of(part, group, group->tickets);
 		if (tickets && tickets != tb_at(&rq->economy, i)->tickets)
 			tb_set_share(&rq->economy, RULES, i, tickets, tb_at(&rq->economy, i)->pass);
 		told = portion_of(part, group, group->usable);
 		way->counted[(level & (LEVELS - 1)) + 1] = part->told - told;
 		part->told = told;
-		part->told_threads--;
 	}
 	way->levels = level + 1;
 	bpf_spin_unlock(&rq->lock);
@@ -127,11 +125,10 @@ __noinline int step_move_in(u32 level, u32 to, u32 cpu, u32 own)
 		return 0;
 	bpf_spin_lock(&rq->lock);
 	c = tb_at(&rq->economy, i);
-	part->offset = offset_to_come(i);
+	come_to(i);
 	part->here += way->counted[level & (LEVELS - 1)];
-	count_threads(part, group, 1);
 	if (c->parent) {
-		pass += part_at(c->parent)->offset;
+		pass += offset_of(c->parent);
 		tickets = (u32)portion_of(part, group, group->tickets);
 		if (!tickets)
 			tickets = c->tickets;
@@ -139,7 +136,6 @@ __noinline int step_move_in(u32 level, u32 to, u32 cpu, u32 own)
 			pass = tickets > c->tickets ? tb_merged(c->pass, c->tickets, pass, tickets - c->tickets) : c->pass;
 		tb_set_share(&rq->economy, RULES, i, tickets, pass);
 		part->told += way->counted[(level & (LEVELS - 1)) + 1];
-		part->told_threads++;
 	}
 	bpf_spin_unlock(&rq->lock);
 	return 0;
@@ -471,10 +467,15 @@ __noinline int balance_clocks(u32 own)
 /* MQS's load of a queue. Running threads are those of its CPUs that have one. */
 static __noinline u64 mqs_load_of(u32 queue)
 {
-	u32 cpus = queue_cpus[queue & (NR_QUEUES - 1)].cpus;
-	u64 threads = part_at(part_on(TB_BASE, queue))->threads;
+	u64 running = 0;
 
-	return tb_mqs_load(threads, 0, cpus);
+	for (u32 cpu = 0; cpu < NR_CPUS && can_loop; cpu++) {
+		if (cpu >= tombola_config.nr_cpus)
+			break;
+		if (place_of_cpu((s32)cpu) == queue && cpus[cpu].leaf)
+			running++;
+	}
+	return tb_mqs_load(waits_on(queue), running, queue_cpus[queue & (NR_QUEUES - 1)].cpus);
 }
 
 /* MQS's rule: the thread that has waited longest goes to a neighbour with less load, if it has waited for long enough. */
@@ -503,15 +504,15 @@ __noinline int balance_like_mqs(u32 own, u64 now)
 /* A CPU of a queue on which threads wait looks for one: is another queue to have one of them? */
 static __always_inline void balance(struct run_queue *rq, u32 own, u64 now)
 {
-	u64 period_ns = tombola_config.mqs ? TB_MQS_TICK_NS : tombola_config.bound_ns / 2;
-
-	if (!rq->economy.waiting || now - rq->balanced_ns < period_ns)
+	if (!rq->economy.waiting || (s64)(now - rq->look_ns) < 0)
 		return;
-	rq->balanced_ns = now;
-	if (tombola_config.mqs)
+	if (tombola_config.mqs) {
+		rq->look_ns = now + TB_MQS_TICK_NS;
 		balance_like_mqs(own, now);
-	else
+	} else {
+		rq->look_ns = tb_next_look(now, tombola_config.bound_ns, bpf_get_prandom_u32());
 		balance_clocks(own);
+	}
 }
 
 /* No CPU of a queue is active: what waits there goes to another one. */
@@ -547,9 +548,16 @@ struct {
 	__type(value, struct price_timer);
 } price_timer SEC(".maps");
 
+u64 renewed_ns; /* when prices were last computed */
+
 static int price_timer_fired(void *map, u32 *key, struct price_timer *value)
 {
+	u64 now = now_ns();
+
 	bpf_timer_start(&value->timer, tombola_config.bound_ns / 2, 0);
+	periods++;
+	period_ns = now - renewed_ns;
+	renewed_ns = now;
 	renew_root();
 	renew_price(TB_BASE);
 	renew_price(TB_BEST_EFFORT);
@@ -569,6 +577,7 @@ static __always_inline int price_timer_init(void)
 
 	if (!timer)
 		return -EINVAL;
+	renewed_ns = now_ns();
 	bpf_timer_init(&timer->timer, &price_timer, CLOCK_MONOTONIC);
 	bpf_timer_set_callback(&timer->timer, price_timer_fired);
 	return (int)bpf_timer_start(&timer->timer, tombola_config.bound_ns / 2, 0);

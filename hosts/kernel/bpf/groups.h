@@ -17,25 +17,32 @@
 
 /* What a group has on one queue. Under the lock of that queue. A leaf has only what the part around it was told. */
 struct part {
-	u64 here;         /* usable tickets of its runnable clients there */
-	u64 threads;      /* and how many threads these are or have */
-	u64 told;         /* how many of the group's usable tickets count here, as the part around it was told; 0 for none */
-	u64 told_threads; /* and how many threads */
-	u64 shifted;      /* by how much of its group's shift its pass was shifted */
-	u64 offset;       /* by how much vnow is ahead of its clock (queues.h) */
+	u64 here;    /* usable tickets of its runnable clients there */
+	u64 told;    /* how many of the group's usable tickets count here, as the part around it was told; 0 for none */
+	u64 shifted; /* by how much of its group's shift its pass was shifted */
+	u64 offset;  /* vnow is ahead of its clock by so much (queues.h), */
+	u64 cut;     /* and by what the price timer has cut from the clock, which takes no lock */
+	u64 bound;   /* a leaf: its thread counts as bound to some queues */
 };
 
 struct part parts[IF_SEVERAL(TB_CLIENTS)];
 
+/* Threads that may run on all queues, and others; or on how many CPUs they can be at once. */
+struct width {
+	u64 free, bound;
+};
+
 /* A group on all queues; at its first slot. */
 struct group {
-	u64 tickets;    /* its own, shifted (ticket_shift). Written under the first queue's lock */
-	u64 all;        /* the sum of `here` over its parts */
-	u64 of_threads; /* usable tickets of the runnable threads that are directly in it */
-	u64 threads;    /* the sum of `threads` over its parts */
-	u64 width;      /* on as many CPUs they can run at once, where they are */
+	u64 tickets;      /* its own, shifted (ticket_shift). Written under the first queue's lock */
+	u64 all;          /* the sum of `here` over its parts; 0: none of its threads is runnable */
+	u64 of_threads;   /* usable tickets of the runnable threads that are directly in it */
+	struct width own; /* these threads */
+	u64 reach;        /* the queues to which its bound threads may go, a bit each, since that was last forgotten; */
+	u64 former_reach; /* and before */
 
 	/* Written by the price timer (queues.h): */
+	struct width inner; /* of the groups in it, since its last turn */
 	u64 clock;     /* best effort's is the machine's */
 	u64 fastest;   /* that of its parts whose clock is ahead of all others' */
 	u64 of_groups; /* usable tickets of the groups in it, since its last turn */
@@ -81,6 +88,11 @@ static __always_inline void adopt_pass(u32 i)
 		group_at(i)->adopts = 1;
 }
 
+static __always_inline u64 offset_of(u32 i)
+{
+	return part_at(i)->offset + part_at(i)->cut;
+}
+
 /*
  * Under the lock: a part and those around it were charged so much, as used and in advance (negative: less than before in
  * advance). So are their groups, whose passes hold the parts. Not in lottery scheduling: passes are to differ by luck. And not
@@ -98,7 +110,7 @@ static __always_inline void charge_groups(struct tb_queue *q, u32 i, u64 ns)
 
 		if (!i || !parent)
 			break;
-		offset = part_at(parent)->offset;
+		offset = offset_of(parent);
 		by = tb_advance(tb_is_negative(ns) ? 0 - ns : ns, TB_DRAW_ONE, group->tickets);
 		if (tb_is_negative(ns))
 			by = 0 - by;
@@ -118,30 +130,52 @@ static __always_inline void charge_groups(struct tb_queue *q, u32 i, u64 ns)
 	}
 }
 
-/* A part can use the CPUs of its queue. Of that the group's width is the sum. */
-static __always_inline void count_threads(struct part *part, struct group *group, u64 threads)
+/* Under the lock: usable tickets of a part's clients have changed by so much. */
+static __always_inline void count_in(u32 i, u64 usable)
 {
-	u64 before = tb_min(part->threads, CPUS_OF_A_QUEUE);
-
-	part->threads += threads;
-	__sync_fetch_and_add(&group->width, tb_min(part->threads, CPUS_OF_A_QUEUE) - before);
+	part_at(i)->here += usable;
+	__sync_fetch_and_add(&group_at(i)->all, usable);
 }
 
-/* Under the lock: usable tickets and runnable threads of a part's clients have changed by so much. */
-static __always_inline void count_in(u32 i, u64 usable, u64 threads)
+/* May a thread not run on all queues? */
+static __always_inline bool is_bound_to_some(u32 leaf)
 {
-	struct part *part = part_at(i);
-	struct group *group = group_at(i);
-
-	part->here += usable;
-	count_threads(part, group, threads);
-	__sync_fetch_and_add(&group->all, usable);
-	__sync_fetch_and_add(&group->threads, threads);
+	return task_at(leaf)->queues != ~0ull >> (64 - tombola_config.nr_queues);
 }
+
+static __always_inline void count_width(struct width *width, bool bound, u64 by)
+{
+	__sync_fetch_and_add(bound ? &width->bound : &width->free, by);
+}
+
+/* The queues to which a bound thread in a group may go. They are forgotten now and then, so it says so again. */
+static __always_inline void note_reach(struct group *group, u64 queues)
+{
+	if (queues & ~group->reach)
+		__sync_fetch_and_or(&group->reach, queues);
+}
+
+/* Under the lock: so many tickets of a leaf's thread count in its group from now on, 0 for none. */
+static __always_inline void count_thread(u32 leaf, struct group *group, u64 usable)
+{
+	struct part *part = part_at(leaf);
+
+	if (part->told)
+		count_width(&group->own, part->bound, 0 - 1ull);
+	part->bound = is_bound_to_some(leaf);
+	if (usable)
+		count_width(&group->own, part->bound, 1);
+	if (usable && part->bound)
+		note_reach(group, task_at(leaf)->queues);
+}
+
+/* Periods, each with new prices, and how long the last one was. */
+u32 periods;
+u64 period_ns;
 
 static __always_inline u64 clock_of_part(u32 i)
 {
-	return tb_global_pool.client[slot(i)].vnow - part_at(i)->offset;
+	return tb_global_pool.client[slot(i)].vnow - offset_of(i);
 }
 
 static __always_inline u64 excess_of(u64 clock, const struct group *group)
@@ -157,7 +191,14 @@ static __always_inline bool is_idle(u32 i)
 /* The offset of a part to which a thread is about to come. An idle one begins with its group's fastest clock. */
 static __always_inline u64 offset_to_come(u32 i)
 {
-	return is_idle(i) ? tb_global_pool.client[slot(i)].vnow - group_at(i)->fastest : part_at(i)->offset;
+	return is_idle(i) ? tb_global_pool.client[slot(i)].vnow - group_at(i)->fastest : offset_of(i);
+}
+
+/* Under the lock: a thread is about to come. */
+static __always_inline void come_to(u32 i)
+{
+	if (is_idle(i))
+		part_at(i)->offset = offset_to_come(i) - part_at(i)->cut;
 }
 
 /*
@@ -174,22 +215,20 @@ static __always_inline u64 portion_of(const struct part *part, const struct grou
 	return portion(tickets, part->here, group->all);
 }
 
-/*
- * Under the lock: so many usable tickets and runnable threads of a leaf or a part count in the part around it from now on. True:
- * that is a change.
- */
-static __always_inline bool tell(struct tb_queue *q, u32 i, u64 usable, u64 threads)
+/* Under the lock: so many usable tickets of a leaf or a part count in the part around it from now on. True: that is a change. */
+static __always_inline bool tell(struct tb_queue *q, u32 i, u64 usable)
 {
 	struct part *part = part_at(i);
-	u64 more = usable - part->told, more_threads = threads - part->told_threads;
+	u64 more = usable - part->told;
 	u32 parent = tb_at(q, i)->parent;
 
-	count_in(parent, more, more_threads);
-	if (is_leaf(i))
+	count_in(parent, more);
+	if (is_leaf(i)) {
 		__sync_fetch_and_add(&group_at(parent)->of_threads, more);
+		count_thread(i, group_at(parent), usable);
+	}
 	part->told = usable;
-	part->told_threads = threads;
-	return more || more_threads;
+	return more;
 }
 
 /*
@@ -211,7 +250,7 @@ __noinline u32 step_follow(u32 i, u32 place, u32 is_time)
 		runs = part_at(i)->told && (CPUS_OF_A_QUEUE == 1 || tb_at(&rq->economy, i)->precharged_ns);
 		if (tickets && tickets != tb_at(&rq->economy, i)->tickets && (is_time || !runs))
 			tb_set_tickets(&rq->economy, RULES, i, tickets);
-		if (!tell(&rq->economy, i, portion_of(part_at(i), group_at(i), group_at(i)->usable), part_at(i)->threads))
+		if (!tell(&rq->economy, i, portion_of(part_at(i), group_at(i), group_at(i)->usable)))
 			parent = TB_NONE;
 	}
 	bpf_spin_unlock(&rq->lock);
@@ -258,8 +297,8 @@ static __always_inline void count_leaf(struct tb_queue *q, u32 leaf, bool runnab
 {
 	u64 usable = runnable ? usable_of(q, leaf) : 0;
 
-	if (usable != part_at(leaf)->told)
-		tell(q, leaf, usable, runnable);
+	if (usable != part_at(leaf)->told || is_bound_to_some(leaf) != part_at(leaf)->bound)
+		tell(q, leaf, usable);
 }
 
 /*
@@ -272,8 +311,8 @@ static __always_inline void wake_groups(struct tb_queue *q, u32 i)
 		i = tb_at(q, i)->parent;
 		if (!i)
 			break;
-		part_at(i)->offset = offset_to_come(i);
-		if (!group_at(i)->threads)
+		come_to(i);
+		if (!group_at(i)->all)
 			group_at(i)->adopts = 1;
 	}
 }
@@ -303,8 +342,10 @@ __noinline int recount(u32 leaf)
 		return 0;
 	q = &rq->economy;
 	i = tb_at(q, leaf)->parent;
-	if (usable && usable != usable_of(q, leaf))
+	if (usable && (usable != usable_of(q, leaf) || is_bound_to_some(leaf) != part_at(leaf)->bound))
 		step_recount(leaf, place);
+	if (part_at(leaf)->bound)
+		note_reach(group_at(i), task_at(leaf)->queues);
 	tb_loop(TB_DEPTH) {
 		struct part *part = part_at(i);
 		struct group *group = group_at(i);
@@ -312,7 +353,7 @@ __noinline int recount(u32 leaf)
 		if (!tb_at(q, i)->parent)
 			break;
 		if (portion_of(part, group, group->tickets) != tb_at(q, i)->tickets ||
-		    portion_of(part, group, group->usable) != part->told || part->threads != part->told_threads)
+		    portion_of(part, group, group->usable) != part->told)
 			step_follow(i, place, 1);
 		i = tb_at(q, i)->parent;
 	}
@@ -387,19 +428,6 @@ static __noinline int find_fastest(void)
 	return 0;
 }
 
-/* A part's clock stays near its group's. */
-__noinline int step_look(u32 i, u32 queue)
-{
-	struct run_queue *rq = queue_at(queue);
-
-	if (!rq)
-		return 0;
-	bpf_spin_lock(&rq->lock);
-	part_at(i)->offset += excess_of(clock_of_part(i), group_at(i));
-	bpf_spin_unlock(&rq->lock);
-	return 0;
-}
-
 /*
  * Look at the clocks of a group's parts in which threads are. Only clocks are in local variables, or the verifier would walk each
  * pair of queues that may be the slowest and the fastest.
@@ -422,14 +450,16 @@ __noinline int look_at_clocks(u32 i)
 	/* It is idle. */
 	if (tb_before(fastest, slowest))
 		return 0;
-	group->clock = tb_group_clock(group->clock, tombola_config.bound_ns / 2, group->price, slowest, fastest);
+	group->clock = tb_group_clock(group->clock, period_ns, group->price, slowest, fastest);
+	group->fastest = fastest - excess_of(fastest, group);
+	if (group->fastest == fastest && !excess_of(slowest, group))
+		return 0;
 	for_each_queue(queue) {
 		u32 part = part_on(i, queue);
 
-		if (!is_idle(part) && excess_of(clock_of_part(part), group))
-			step_look(part, queue);
+		if (!is_idle(part))
+			part_at(part)->cut += excess_of(clock_of_part(part), group);
 	}
-	group->fastest = fastest - excess_of(fastest, group);
 	return 0;
 }
 
@@ -444,7 +474,7 @@ static __noinline int shift_parts(u32 i)
 	for_each_queue(queue) {
 		struct tb_client *c = &tb_global_pool.client[slot(part_on(i, queue))];
 		/* With the shift that it has not got yet, not having been charged since. */
-		u64 part = c->pass - part_at(c->parent)->offset + group->shift - part_at(part_on(i, queue))->shifted;
+		u64 part = c->pass - offset_of(c->parent) + group->shift - part_at(part_on(i, queue))->shifted;
 
 		if (!(c->state & TB_ACTIVE))
 			continue;
@@ -465,6 +495,41 @@ static __noinline int shift_parts(u32 i)
 	return 0;
 }
 
+static __always_inline u64 cpus_of_queues(u64 queues)
+{
+	u64 cpus = 0;
+
+	for_each_queue(queue) {
+		if (queues >> (queue & 63) & 1)
+			cpus += queue_cpus[queue & (NR_QUEUES - 1)].cpus;
+	}
+	return cpus;
+}
+
+/* On how many CPUs a group's threads can be at once. The group around it is told. */
+static __noinline int renew_width(u32 i)
+{
+	struct group *group = group_at(i);
+	u32 parent = tb_global_pool.client[slot(i)].parent;
+	u64 free = group->own.free + group->inner.free, bound = group->own.bound + group->inner.bound;
+	u64 reach = group->reach | group->former_reach;
+
+	if (bound)
+		bound = tb_min(bound, cpus_of_queues(reach));
+	group->widest = tb_widest(group->widest, free + bound);
+	group->inner.free = group->inner.bound = 0;
+	if (!(periods % TB_REACH_PERIODS)) {
+		group->former_reach = group->reach;
+		group->reach = 0;
+	}
+	if (parent) {
+		group_at(parent)->inner.free += free;
+		group_at(parent)->inner.bound += bound;
+		note_reach(group_at(parent), reach);
+	}
+	return 0;
+}
+
 /* Compute a group's price anew, from the one of its currency. */
 static __noinline int renew_price(u32 i)
 {
@@ -473,21 +538,21 @@ static __noinline int renew_price(u32 i)
 
 	if (group->strays)
 		shift_parts(i);
-	group->widest = tb_widest(group->widest, group->width);
+	renew_width(i);
 	if (c->parent) {
 		struct group *around = group_at(c->parent);
 		u64 width = tb_width(group->widest);
 
 		group->usable = tb_usable(group->tickets, width, around->price, around->cpus);
 		group->cpus = tb_entitled(group->usable, width, around->price, around->cpus);
-		if (group->threads)
+		if (group->all)
 			around->of_groups += group->usable;
 	} else {
 		group->cpus = tombola_config.online_cpus * TB_CPU;
 	}
 	group->price = tb_price(group->of_threads + group->of_groups, group->cpus);
 	group->of_groups = 0;
-	if (group->threads)
+	if (group->all)
 		look_at_clocks(i);
 	return 0;
 }
@@ -509,7 +574,7 @@ __noinline int renew_prices(u32 i)
 static __noinline int renew_root(void)
 {
 	struct group *root = group_at(root_client), *users = group_at(TB_BEST_EFFORT);
-	u64 own = root->threads ? root->usable : 0, others = users->all > own ? users->all - own : 0, tickets;
+	u64 own = root->all ? root->usable : 0, others = users->all > own ? users->all - own : 0, tickets;
 
 	tickets = others * root_share / (TOMBOLA_SHARE_ONE - root_share) >> (TB_SHARE_SHIFT + TB_USABLE_SHIFT);
 	if (tickets < root_base)

@@ -153,7 +153,7 @@ struct run_queue {
 	volatile u64 drawn;   /* of a draw: the winner, and the DRAW_ bits */
 	u32 number; /* its index */
 	u32 last_urgency; /* the kind of urgent leaves that was asked last (turns.h) */
-	u64 balanced_ns; /* when it was last asked whether a thread is to go to another queue (balance.h) */
+	u64 look_ns; /* when it is asked next whether a thread is to go to another queue (balance.h) */
 	struct tb_queue economy;
 };
 

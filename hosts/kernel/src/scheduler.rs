@@ -441,6 +441,9 @@ fn configure_queues(
     } else {
         BOUND_NS
     };
+    if of_one_cpu {
+        config.rules.behind_ns = rules(options).of_one_cpu().behind_ns;
+    }
     config.mqs = u32::from(options.balance == Some(Balance::Mqs));
     for (number, cpus) in queues.iter().enumerate() {
         let queue = &mut rodata.queue_cpus[number];

@@ -1,6 +1,6 @@
 //! Users and currencies on several run queues: their parts on each, and how many tickets count there (`queues.h`).
 
-use tombola_core::limits::{CLIENTS, DEPTH, DRAW_SHIFT};
+use tombola_core::limits::{CLIENTS, DEPTH, DRAW_SHIFT, REACH_PERIODS};
 use tombola_core::queues::{
     CPU, PRICE_MAX, SCALE, entitled, excess, group_clock, merged, off, price, share, usable,
     widest, width,
@@ -13,8 +13,6 @@ struct Part {
     client: u32,
     /// Usable tickets of the active clients in it.
     here: u64,
-    /// Runnable threads in it.
-    threads: u64,
     /// How many of the group's usable tickets count here; 0 while none is active.
     counted: u64,
     /// By how much of that the client was.
@@ -36,10 +34,12 @@ struct Group {
     /// Those of threads that are directly in it; and of groups that are, since the last period.
     of_threads: u64,
     of_groups: u64,
-    /// Runnable threads in it.
-    threads: u64,
-    /// On as many CPUs they can run at once, where they are; and the most of late (`queues.h`).
-    width: u64,
+    /// The runnable threads that are directly in it; and the width of the groups in it, since the last period.
+    own: Width,
+    inner: Width,
+    /// Where its bound threads may run, since that was last forgotten; and before.
+    reach: u64,
+    former_reach: u64,
     widest: u64,
     /// Its clock, that of the root is the machine's (`queues.h`); and the fastest of its parts', at the last look.
     clock: u64,
@@ -52,6 +52,13 @@ struct Group {
     shift: u64,
     /// In ascending order of queues.
     parts: Vec<Part>,
+}
+
+/// Threads that may go to all queues, and others; or on how many CPUs they can be at once (`queues.h`).
+#[derive(Default)]
+struct Width {
+    free: u64,
+    bound: u64,
 }
 
 const ROOT: usize = 0;
@@ -67,8 +74,10 @@ impl Group {
             all: 0,
             of_threads: 0,
             of_groups: 0,
-            threads: 0,
-            width: 0,
+            own: Width::default(),
+            inner: Width::default(),
+            reach: 0,
+            former_reach: 0,
             widest: 0,
             clock: 0,
             fastest: 0,
@@ -101,14 +110,18 @@ fn part_of(parts: &mut [Part], queue: usize) -> &mut Part {
 /// All groups.
 pub struct Groups {
     groups: Vec<Group>,
-    /// CPUs of the machine, and of each queue but the last one, which may have fewer.
+    /// CPUs of the machine.
     cpus: u64,
-    cpus_each: u64,
     /// How far clocks may be apart, ns.
     bound_ns: u64,
     /// Queues have several CPUs: parts are held.
     holds: bool,
+    /// Periods, of which each has new prices.
+    periods: u64,
 }
+
+/// The queues to which a thread may go, as the CPUs that these have, in a mask; `None`: to all.
+pub type Reach = Option<u64>;
 
 /// The passes of the parts that a thread leaves, from the innermost one on.
 pub struct Passes(Vec<u64>);
@@ -119,7 +132,6 @@ impl Groups {
             queue,
             client: economy.on(queue).roots()[1],
             here: 0,
-            threads: 0,
             counted: 0,
             shifted: 0,
             offset: 0,
@@ -131,9 +143,9 @@ impl Groups {
         Self {
             groups: vec![root],
             cpus,
-            cpus_each: cpus.div_ceil(queues as u64),
             bound_ns,
             holds: cpus > queues as u64,
+            periods: 0,
         }
     }
 
@@ -211,7 +223,6 @@ impl Groups {
                 queue,
                 client,
                 here: 0,
-                threads: 0,
                 counted: 0,
                 shifted: 0,
                 offset: 0,
@@ -308,31 +319,26 @@ impl Groups {
     pub fn before_join(&mut self, economy: &mut Economy, group: u32, queue: usize) {
         let groups: Vec<usize> = self.line(group as usize).collect();
         for g in groups {
-            if self.groups[g].threads == 0 {
+            if self.groups[g].all == 0 {
                 self.groups[g].pass = None;
             }
             self.set_offset(economy, g, queue);
         }
-        self.count_threads(group, queue, 1);
     }
 
-    /// A thread of `group` on a queue is no longer runnable.
-    pub fn left(&mut self, group: u32, queue: usize) {
-        self.count_threads(group, queue, -1);
+    /// There is one more runnable thread of `group`, or one less, which may run on these queues.
+    pub fn count_thread(&mut self, group: u32, reach: Reach, is_more: bool) {
+        let own = &mut self.groups[group as usize].own;
+        let count = match reach {
+            None => &mut own.free,
+            Some(_) => &mut own.bound,
+        };
+        *count = count.wrapping_add_signed(if is_more { 1 } else { -1 });
     }
 
-    fn count_threads(&mut self, group: u32, queue: usize, by: i64) {
-        let first = queue as u64 * self.cpus_each;
-        let cpus = self.cpus_each.min(self.cpus - first);
-        let line: Vec<usize> = self.line(group as usize).collect();
-        for g in line {
-            let of = &mut self.groups[g];
-            let part = part_of(&mut of.parts, queue);
-            of.width -= part.threads.min(cpus);
-            part.threads = part.threads.wrapping_add_signed(by);
-            of.width += part.threads.min(cpus);
-            of.threads = of.threads.wrapping_add_signed(by);
-        }
+    /// A thread of `group` may run there still.
+    pub fn note_reach(&mut self, group: u32, reach: Reach) {
+        self.groups[group as usize].reach |= reach.unwrap_or(0);
     }
 
     /// The usable tickets of threads of `group` on a queue have changed by so much. If it is time (queues.h), the tickets of its
@@ -404,7 +410,6 @@ impl Groups {
         usable: u64,
     ) -> Passes {
         economy.on(queue).take(leaf);
-        self.count_threads(group, queue, -1);
         let change = -(usable as i64);
         self.count(
             economy,
@@ -435,11 +440,7 @@ impl Groups {
         usable: u64,
         left: &Passes,
     ) {
-        self.count_threads(group, queue, 1);
         let mut left = left.0.clone();
-        // The queue's clock may have advanced much since the last look. The kernel looks by its timer only.
-        let root = &mut self.groups[ROOT];
-        root.parts[queue].look_at_clock(economy, root.clock, self.bound_ns, root.price);
         let line: Vec<usize> = self.line(group as usize).collect();
         for &g in &line {
             self.set_offset(economy, g, queue);
@@ -555,14 +556,39 @@ impl Groups {
         group.fastest = fastest.wrapping_sub(excess(fastest, group.clock, bound_ns, group.price));
     }
 
+    /// On how many CPUs a group's threads can be at once. The group around it is told.
+    fn renew_width(&mut self, g: usize, forgets: bool) {
+        let of = &mut self.groups[g];
+        let inner = std::mem::take(&mut of.inner);
+        let reach = of.reach | of.former_reach;
+        // Of machines with more CPUs, each bit is for several.
+        let cpus = (0..64).filter(|cpu| reach >> cpu & 1 != 0);
+        let cpus = cpus.map(|cpu| (self.cpus + 63 - cpu) / 64).sum();
+        let free = of.own.free + inner.free;
+        let bound = (of.own.bound + inner.bound).min(cpus);
+        of.widest = widest(of.widest, free + bound);
+        if forgets {
+            of.former_reach = std::mem::take(&mut of.reach);
+        }
+        if g != ROOT {
+            let parent = of.parent;
+            let around = &mut self.groups[parent];
+            around.inner.free += free;
+            around.inner.bound += bound;
+            around.reach |= reach;
+        }
+    }
+
     /// Computes the prices anew, from the root down, and looks at all clocks, so many ns after the last time.
     pub fn renew(&mut self, economy: &Economy, ns: u64) {
+        self.periods += 1;
+        let forgets = self.periods.is_multiple_of(REACH_PERIODS);
         for g in 0..self.groups.len() {
             self.shift_parts(economy, g);
+            self.renew_width(g, forgets);
             let parent = self.groups[g].parent;
             let (price_around, cpus_around) = (self.groups[parent].price, self.groups[parent].cpus);
             let of = &mut self.groups[g];
-            of.widest = widest(of.widest, of.width);
             if g == ROOT {
                 of.cpus = self.cpus * CPU;
             } else {
@@ -571,7 +597,7 @@ impl Groups {
                 of.cpus = entitled(of.usable, width, price_around, cpus_around);
             }
             of.price = price(of.of_threads + std::mem::take(&mut of.of_groups), of.cpus);
-            if of.threads > 0 {
+            if of.all > 0 {
                 let usable = of.usable;
                 self.groups[parent].of_groups += usable;
             }

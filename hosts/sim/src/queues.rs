@@ -1,7 +1,7 @@
 //! Tombola's run queues on a machine: which CPUs share one, and how loaded they are.
 
-use crate::groups::Groups;
-use crate::machine::Topology;
+use crate::groups::{Groups, Reach};
+use crate::machine::{ANYWHERE, Topology};
 use crate::program::MS;
 use tombola_core::queues::PARTNERS;
 use tombola_core::{Economy, queues};
@@ -75,9 +75,11 @@ pub(crate) struct Queues {
     pub groups: Groups,
     topology: Topology,
     cpus_each: usize,
-    /// How far two clocks may be apart, ns; checked twice in that time.
+    /// How far two clocks may be apart, ns.
     pub bound_ns: u64,
     pub balance: Balance,
+    /// When each queue looks at others next, ns.
+    pub look_ns: Vec<u64>,
     /// When the prices of groups are computed next, ns.
     pub renews_ns: u64,
     /// The queue whose clock was ahead of all others at the last check of CPU 0.
@@ -95,6 +97,7 @@ impl Queues {
         balance: Balance,
     ) -> Self {
         Self {
+            look_ns: vec![0; topology.cpus.div_ceil(cpus_each)],
             groups,
             topology,
             cpus_each,
@@ -117,6 +120,18 @@ impl Queues {
     pub fn cpus(&self, queue: usize) -> std::ops::Range<usize> {
         let first = queue * self.cpus_each;
         first..self.topology.cpus.min(first + self.cpus_each)
+    }
+
+    /// Where a task with this mask may run.
+    pub fn reach(&self, mask: u64) -> Reach {
+        if mask == ANYWHERE {
+            return None;
+        }
+        let bits = |cpus: std::ops::Range<usize>| cpus.fold(0, |bits, cpu| bits | 1 << (cpu % 64));
+        let cpus = self.topology.cpus.min(64);
+        let may_run = (0..cpus).filter(|cpu| mask >> cpu & 1 != 0);
+        let reach = may_run.fold(0, |reach, cpu| reach | bits(self.cpus(self.of(cpu))));
+        (reach != bits(0..cpus)).then_some(reach)
     }
 
     pub fn load(&self, queue: usize) -> u64 {

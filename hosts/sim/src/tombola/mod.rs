@@ -9,12 +9,11 @@
 
 mod several;
 
-use crate::groups::Groups;
+use crate::groups::{Groups, Reach};
 use crate::machine::{ANYWHERE, Machine, TaskId, Topology};
 use crate::program::MS;
 use crate::queues::{Balance, Queues, RunQueues};
 use crate::scheduler::{RunQueueCounts, Scheduler};
-use tombola_core::queues::MQS_TICK_NS;
 use tombola_core::{BEST_EFFORT, Bill, Economy, Kind, QUEUED, Rules, Run};
 
 /// The shortest slice, as in the kernel.
@@ -30,6 +29,8 @@ struct Account {
     queue: usize,
     /// Several queues: its tickets that count there, 0 while it sleeps.
     usable: u64,
+    /// Where it might go when that was last counted.
+    reach: Reach,
     /// CPU time that is charged, ns.
     settled_ns: u64,
     precharge_ns: u64,
@@ -98,6 +99,10 @@ impl Tombola {
         if cpus_each >= topology.cpus {
             return Self::new(rules);
         }
+        let rules = match cpus_each {
+            1 => rules.of_one_cpu(),
+            _ => rules,
+        };
         let count = topology.cpus.div_ceil(cpus_each);
         let mut economy = Economy::with_queues(rules, count);
         let groups = Groups::new(&mut economy, count, topology.cpus as u64, bound_ns);
@@ -167,6 +172,14 @@ impl Tombola {
             false => 0,
         };
         let change = account.usable as i64 - before as i64;
+        if before > 0 {
+            queues.groups.count_thread(t.group, account.reach, false);
+        }
+        if is_runnable {
+            account.reach = queues.reach(t.mask);
+            queues.groups.count_thread(t.group, account.reach, true);
+            queues.groups.note_reach(t.group, account.reach);
+        }
         queues
             .groups
             .follow(&mut self.economy, t.group, account.queue, change, settled);
@@ -208,7 +221,8 @@ impl Tombola {
         let (leaf, mask) = (self.leaf(task), self.mask(machine, task, queue));
         self.of(task).wait(leaf, mask, machine.now);
         let cpus = self.cpus(machine, queue);
-        if let Some(idle) = machine.idle_cpu_of(task, cpus.clone()) {
+        let idle = machine.idle_cpu_of(task, cpus.clone());
+        if let Some(idle) = idle.or_else(|| machine.idle_cpu(task)) {
             machine.reschedule(idle);
         } else if let Some(by) = woken {
             let own = machine.task(task).cpu;
@@ -318,10 +332,7 @@ impl Scheduler for Tombola {
     }
 
     fn tick_ns(&self) -> Option<u64> {
-        self.queues.as_ref().map(|queues| match queues.balance {
-            Balance::Clock => queues.bound_ns / 2,
-            Balance::Mqs => MQS_TICK_NS,
-        })
+        self.queues.as_ref().map(|queues| queues.bound_ns / 2)
     }
 
     fn user(&mut self, base_tickets: u32) -> u32 {
@@ -412,6 +423,9 @@ impl Scheduler for Tombola {
         let queue = self.queue_of_cpu(cpu);
         let cpus = self.cpus(machine, queue);
         let held = machine.running(cpu);
+        if held.is_some() && self.queues.is_some() {
+            self.balance(machine, queue);
+        }
         if held.is_some() && self.long_slices && self.economy.on(queue).counters().waiting > 0 {
             self.share_slices(machine, cpus.clone());
         }
@@ -461,10 +475,6 @@ impl Scheduler for Tombola {
         let economy = self.of(task);
         economy.withdraw(leaf);
         economy.leave(leaf);
-        if let Some(queues) = &mut self.queues {
-            let (group, queue) = (machine.task(task).group, self.accounts[task].queue);
-            queues.groups.left(group, queue);
-        }
         self.count_tickets(machine, task, false, false);
     }
 
@@ -496,10 +506,6 @@ impl Scheduler for Tombola {
     fn tick(&mut self, machine: &mut Machine, cpu: usize) {
         if cpu == 0 {
             self.renew(machine.now);
-        }
-        let queue = self.queue_of_cpu(cpu);
-        if self.cpus(machine, queue).start == cpu {
-            self.balance(machine, queue);
         }
     }
 }

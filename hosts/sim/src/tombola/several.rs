@@ -175,11 +175,21 @@ impl Tombola {
 
     /// A queue gives a waiting task to another one, if it should.
     pub(super) fn balance(&mut self, machine: &mut Machine, own: usize) {
+        if machine.now < self.several().look_ns[own] {
+            return;
+        }
         let waiting = self.candidates(own);
         if waiting.is_empty() {
             return;
         }
-        let moving = match self.several().balance {
+        let queues = self.queues.as_mut().expect("there are several");
+        queues.look_ns[own] = match queues.balance {
+            Balance::Clock => {
+                queues::next_look(machine.now, queues.bound_ns, machine.random.bits())
+            }
+            Balance::Mqs => machine.now + queues::MQS_TICK_NS,
+        };
+        let moving = match queues.balance {
             Balance::Clock => self.balance_clocks(machine, own, &waiting),
             Balance::Mqs => self.balance_like_mqs(machine, own, &waiting),
         };
