@@ -72,7 +72,7 @@ pub fn gap(load: u64, other: u64, cpus: u64) -> u64 {
     ffi::gap(load, other, cpus)
 }
 
-/// When a queue looks at others again, after `now`; from one look to the next it takes between 3/8 and 5/8 of the bound.
+/// When a queue looks at others again, after `now`; from one look to the next it takes between 3/8 and a half of the bound.
 #[must_use]
 pub fn next_look(now: u64, bound_ns: u64, seed: u64) -> u64 {
     ffi::next_look(now, bound_ns, seed)

@@ -257,14 +257,14 @@ TB_INLINE u64 tb_gap(u64 load, u64 other, u64 cpus)
 }
 
 /*
- * When a queue looks at others again, after `now`: every bound_ns / 2, up to a quarter of that sooner or later at random. Looks
- * at even intervals would keep step with slices: of two clients that alternate, the same one would wait each time.
+ * When a queue looks at others again, after `now`: within bound_ns / 2, up to a quarter of that sooner at random. Looks at even
+ * intervals would keep step with slices: of two clients that alternate, the same one would wait each time.
  */
 TB_INLINE u64 tb_next_look(u64 now, u64 bound_ns, u64 seed)
 {
 	u64 period_ns = bound_ns / 2;
 
-	return now + period_ns - period_ns / 4 + (period_ns / 2 * (seed & 0xffff) >> 16);
+	return now + period_ns - (period_ns / 4 * (seed & 0xffff) >> 16);
 }
 
 /* A queue looks at so many others at a time; on a larger machine at other ones each time. */

@@ -101,7 +101,7 @@ impl Tombola {
         }
         let rules = match cpus_each {
             1 => rules.of_one_cpu(),
-            _ => rules,
+            _ => rules.of_several_queues(),
         };
         let count = topology.cpus.div_ceil(cpus_each);
         let mut economy = Economy::with_queues(rules, count);
