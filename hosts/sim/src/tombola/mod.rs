@@ -222,9 +222,7 @@ impl Tombola {
         self.of(task).wait(leaf, mask, machine.now);
         let cpus = self.cpus(machine, queue);
         let idle = machine.idle_cpu_of(task, cpus.clone());
-        // A task that wakes up has looked for one elsewhere already (place).
-        let idle = idle.or_else(|| woken.map_or_else(|| machine.idle_cpu(task), |_| None));
-        if let Some(idle) = idle {
+        if let Some(idle) = idle.or_else(|| machine.idle_cpu(task)) {
             machine.reschedule(idle);
         } else if let Some(by) = woken {
             let own = machine.task(task).cpu;
