@@ -80,10 +80,8 @@ pub struct Rules {
     pub lag_ns: u64,
     /// The largest lag with which a client returns, unless it left with a larger one, ns.
     pub credit_ns: u64,
-    /// A client that could not use more than this, ns, is behind: it does not count in vnow.
+    /// With a larger lag, ns, a client is behind: it cannot use its tickets, and does not count in vnow.
     pub behind_ns: u64,
-    /// So is one with a larger lag than this, ns, unless it waits and may run on any CPU.
-    pub far_ns: u64,
     /// How much of the beginning of a slice is protected from waking clients, ns.
     pub protect_ns: u64,
     /// 0: stride; 1: lottery.
@@ -288,7 +286,7 @@ mod tests {
         let queue = layout!(Queue: base oldest newest waiting behind bound_leaves passed_mask passed_over passed
             after_all picked epoch
             bound contested clamped charge_also bill pool);
-        let rules = layout!(Rules: quantum_ns lag_ns credit_ns behind_ns far_ns protect_ns lottery);
+        let rules = layout!(Rules: quantum_ns lag_ns credit_ns behind_ns protect_ns lottery);
         let bill = layout!(Bill: used_ns precharge_ns next_ns seed);
         let run = layout!(Run: ran_ns precharge_ns woke);
         let all = client

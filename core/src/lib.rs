@@ -67,7 +67,6 @@ impl Rules {
             lag_ns: max(50_000_000, 4 * quantum_ns),
             credit_ns: 2 * quantum_ns,
             behind_ns: 8 * quantum_ns,
-            far_ns: 8 * quantum_ns,
             protect_ns: quantum_ns / 2,
             lottery: 0,
         }
@@ -83,19 +82,8 @@ impl Rules {
             lag_ns: 500_000_000,
             credit_ns: min(500_000_000, 50 * quantum_ns),
             behind_ns: 200 * quantum_ns,
-            far_ns: 500_000_000,
             protect_ns: quantum_ns / 2,
             lottery: 1,
-        }
-    }
-
-    /// For several run queues: a client that comes from another one may have much credit, which does not mean that it cannot use
-    /// its tickets.
-    #[must_use]
-    pub const fn of_several_queues(self) -> Self {
-        Self {
-            far_ns: limits::AHEAD_MAX_NS,
-            ..self
         }
     }
 
@@ -106,7 +94,7 @@ impl Rules {
     pub const fn of_one_cpu(self) -> Self {
         Self {
             behind_ns: limits::AHEAD_MAX_NS,
-            ..self.of_several_queues()
+            ..self
         }
     }
 }

@@ -344,7 +344,6 @@ u64 EXPORT(layout)(u32 which)
 		IN(bound), IN(contested), IN(clamped), IN(charge_also), IN(bill), IN(pool),
 		sizeof(struct tb_rules), offsetof(struct tb_rules, quantum_ns), offsetof(struct tb_rules, lag_ns),
 		offsetof(struct tb_rules, credit_ns), offsetof(struct tb_rules, behind_ns),
-		offsetof(struct tb_rules, far_ns),
 		offsetof(struct tb_rules, protect_ns), offsetof(struct tb_rules, lottery),
 		sizeof(struct tb_bill), offsetof(struct tb_bill, used_ns), offsetof(struct tb_bill, precharge_ns),
 		offsetof(struct tb_bill, next_ns), offsetof(struct tb_bill, seed),

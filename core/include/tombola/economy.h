@@ -108,8 +108,7 @@ struct tb_rules {
 	u64 quantum_ns; /* the expected use of a run, and the request behind a deadline */
 	u64 lag_ns;     /* the bound on lag, in the client's service, where a client joins, leaves or changes; below 2^29 */
 	u64 credit_ns;  /* the largest lag with which a client returns, unless it left with a larger one */
-	u64 behind_ns;  /* what a client may be unable to use before it is behind (tb_falls_behind), */
-	u64 far_ns;     /* and what it may lag */
+	u64 behind_ns;  /* what a client may lag, or be unable to use, before it is behind (tb_falls_behind) */
 	u64 protect_ns; /* how much of the beginning of a slice is protected from waking clients */
 	u32 lottery;
 };
@@ -544,11 +543,13 @@ TB_INLINE u64 tb_grown(const struct tb_client *p, struct tb_client *c, u64 pass)
  */
 TB_INLINE u32 tb_falls_behind(const struct tb_rules *r, const struct tb_client *p, const struct tb_client *c, u64 pass, u64 grown)
 {
+	u64 far_ns = r->lottery ? r->lag_ns : r->behind_ns;
+
 	/* A client that waits for any CPU runs when its turn is due: if others are ahead of it, that has other causes. */
 	if (p->weight == c->tickets || (c->state & TB_QUEUED && !~c->mask))
 		return 0;
 	return grown > tb_advance(r->behind_ns, TB_DRAW_ONE, c->tickets) ||
-	       tb_before(pass, p->vnow - tb_advance(r->far_ns, TB_DRAW_ONE, c->tickets));
+	       tb_before(pass, p->vnow - tb_advance(far_ns, TB_DRAW_ONE, c->tickets));
 }
 
 /*

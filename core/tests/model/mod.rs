@@ -578,7 +578,11 @@ impl Model {
         let n = self.at(i);
         let alone = self.counting(n.parent).count() == 1;
         let has_its_turns = self.waits(i) && n.mask == u64::MAX;
-        let far = settled < self.vnow_of(i) - scaled(self.rules.far_ns, n.tickets);
+        let far_ns = match self.rules.lottery {
+            1 => self.rules.lag_ns,
+            _ => self.rules.behind_ns,
+        };
+        let far = settled < self.vnow_of(i) - scaled(far_ns, n.tickets);
         !alone && !has_its_turns && (far || grown > scaled(self.rules.behind_ns, n.tickets))
     }
 

@@ -548,8 +548,6 @@ struct {
 	__type(value, struct price_timer);
 } price_timer SEC(".maps");
 
-u64 renewed_ns; /* when prices were last computed */
-
 static int price_timer_fired(void *map, u32 *key, struct price_timer *value)
 {
 	u64 now = now_ns();

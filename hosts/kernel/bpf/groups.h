@@ -169,9 +169,9 @@ static __always_inline void count_thread(u32 leaf, struct group *group, u64 usab
 		note_reach(group, task_at(leaf)->queues);
 }
 
-/* Periods, each with new prices, and how long the last one was. */
+/* Periods, each with new prices; when the last one ended, and how long it was. Written by the price timer. */
 u32 periods;
-u64 period_ns;
+u64 renewed_ns, period_ns;
 
 static __always_inline u64 clock_of_part(u32 i)
 {
@@ -292,12 +292,18 @@ static __always_inline u64 usable_of(struct tb_queue *q, u32 leaf)
 	return tb_usable(c->tickets, 1, group->price, group->cpus);
 }
 
+/* Do so many tickets of a leaf count already, and its thread as bound or not, as it is now? */
+static __always_inline bool is_counted(u32 leaf, u64 usable)
+{
+	return usable == part_at(leaf)->told && is_bound_to_some(leaf) == part_at(leaf)->bound;
+}
+
 /* Under the lock: as many tickets of a leaf count in its currency's part as it can use; none if it is not runnable. */
 static __always_inline void count_leaf(struct tb_queue *q, u32 leaf, bool runnable)
 {
 	u64 usable = runnable ? usable_of(q, leaf) : 0;
 
-	if (usable != part_at(leaf)->told || is_bound_to_some(leaf) != part_at(leaf)->bound)
+	if (!is_counted(leaf, usable))
 		tell(q, leaf, usable);
 }
 
@@ -335,14 +341,13 @@ __noinline int recount(u32 leaf)
 {
 	u32 place = task_at(leaf)->queue, i;
 	struct run_queue *rq = queue_at(place);
-	u64 usable = part_at(leaf)->told;
 	struct tb_queue *q;
 
 	if (!rq)
 		return 0;
 	q = &rq->economy;
 	i = tb_at(q, leaf)->parent;
-	if (usable && (usable != usable_of(q, leaf) || is_bound_to_some(leaf) != part_at(leaf)->bound))
+	if (part_at(leaf)->told && !is_counted(leaf, usable_of(q, leaf)))
 		step_recount(leaf, place);
 	if (part_at(leaf)->bound)
 		note_reach(group_at(i), task_at(leaf)->queues);

@@ -393,7 +393,6 @@ macro_rules! load {
         config.rules.quantum_ns = rules.quantum_ns;
         config.rules.lag_ns = rules.lag_ns;
         config.rules.behind_ns = rules.behind_ns;
-        config.rules.far_ns = rules.far_ns;
         config.rules.protect_ns = rules.protect_ns;
         config.rules.credit_ns = rules.credit_ns;
         config.rules.lottery = rules.lottery;
@@ -442,12 +441,9 @@ fn configure_queues(
     } else {
         BOUND_NS
     };
-    let rules = match of_one_cpu {
-        true => rules(options).of_one_cpu(),
-        false => rules(options).of_several_queues(),
-    };
-    config.rules.behind_ns = rules.behind_ns;
-    config.rules.far_ns = rules.far_ns;
+    if of_one_cpu {
+        config.rules.behind_ns = rules(options).of_one_cpu().behind_ns;
+    }
     config.mqs = u32::from(options.balance == Some(Balance::Mqs));
     for (number, cpus) in queues.iter().enumerate() {
         let queue = &mut rodata.queue_cpus[number];

@@ -78,7 +78,7 @@ pub(crate) struct Queues {
     /// How far two clocks may be apart, ns.
     pub bound_ns: u64,
     pub balance: Balance,
-    /// When each queue looks at others next, ns.
+    /// When each queue looks at the clocks of others next, ns.
     pub look_ns: Vec<u64>,
     /// When the prices of groups are computed next, ns.
     pub renews_ns: u64,

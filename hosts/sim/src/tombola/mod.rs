@@ -14,6 +14,7 @@ use crate::machine::{ANYWHERE, Machine, TaskId, Topology};
 use crate::program::MS;
 use crate::queues::{Balance, Queues, RunQueues};
 use crate::scheduler::{RunQueueCounts, Scheduler};
+use tombola_core::queues::MQS_TICK_NS;
 use tombola_core::{BEST_EFFORT, Bill, Economy, Kind, QUEUED, Rules, Run};
 
 /// The shortest slice, as in the kernel.
@@ -101,7 +102,7 @@ impl Tombola {
         }
         let rules = match cpus_each {
             1 => rules.of_one_cpu(),
-            _ => rules.of_several_queues(),
+            _ => rules,
         };
         let count = topology.cpus.div_ceil(cpus_each);
         let mut economy = Economy::with_queues(rules, count);
@@ -332,7 +333,10 @@ impl Scheduler for Tombola {
     }
 
     fn tick_ns(&self) -> Option<u64> {
-        self.queues.as_ref().map(|queues| queues.bound_ns / 2)
+        self.queues.as_ref().map(|queues| match queues.balance {
+            Balance::Clock => queues.bound_ns / 2,
+            Balance::Mqs => MQS_TICK_NS,
+        })
     }
 
     fn user(&mut self, base_tickets: u32) -> u32 {
@@ -423,8 +427,8 @@ impl Scheduler for Tombola {
         let queue = self.queue_of_cpu(cpu);
         let cpus = self.cpus(machine, queue);
         let held = machine.running(cpu);
-        if held.is_some() && self.queues.is_some() {
-            self.balance(machine, queue);
+        if held.is_some() && self.is_time_to_look(machine, queue) {
+            self.balance(machine, queue, Balance::Clock);
         }
         if held.is_some() && self.long_slices && self.economy.on(queue).counters().waiting > 0 {
             self.share_slices(machine, cpus.clone());
@@ -506,6 +510,10 @@ impl Scheduler for Tombola {
     fn tick(&mut self, machine: &mut Machine, cpu: usize) {
         if cpu == 0 {
             self.renew(machine.now);
+        }
+        let queue = self.queue_of_cpu(cpu);
+        if self.cpus(machine, queue).start == cpu {
+            self.balance(machine, queue, Balance::Mqs);
         }
     }
 }

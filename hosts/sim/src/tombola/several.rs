@@ -173,23 +173,30 @@ impl Tombola {
         queues.fastest = queues.fastest(&self.economy);
     }
 
-    /// A queue gives a waiting task to another one, if it should.
-    pub(super) fn balance(&mut self, machine: &mut Machine, own: usize) {
-        if machine.now < self.several().look_ns[own] {
+    /// A slice ends on a queue where tasks wait, and the queue has not looked at the clocks of others for long enough.
+    pub(super) fn is_time_to_look(&mut self, machine: &mut Machine, own: usize) -> bool {
+        let Some(queues) = &mut self.queues else {
+            return false;
+        };
+        let is_time =
+            machine.now >= queues.look_ns[own] && self.economy.on(own).counters().waiting > 0;
+        if is_time {
+            let seed = machine.random.bits();
+            queues.look_ns[own] = queues::next_look(machine.now, queues.bound_ns, seed);
+        }
+        is_time
+    }
+
+    /// By a rule that is the machine's, a queue gives a waiting task to another one, if it should.
+    pub(super) fn balance(&mut self, machine: &mut Machine, own: usize, rule: Balance) {
+        if self.several().balance != rule {
             return;
         }
         let waiting = self.candidates(own);
         if waiting.is_empty() {
             return;
         }
-        let queues = self.queues.as_mut().expect("there are several");
-        queues.look_ns[own] = match queues.balance {
-            Balance::Clock => {
-                queues::next_look(machine.now, queues.bound_ns, machine.random.bits())
-            }
-            Balance::Mqs => machine.now + queues::MQS_TICK_NS,
-        };
-        let moving = match queues.balance {
+        let moving = match rule {
             Balance::Clock => self.balance_clocks(machine, own, &waiting),
             Balance::Mqs => self.balance_like_mqs(machine, own, &waiting),
         };
