@@ -377,6 +377,18 @@ impl Economy {
         ffi::keeps(queue, rules, held, best) != 0
     }
 
+    /// Is a waiting leaf bound to some CPUs, and owed more there than what makes a client behind?
+    pub fn starves(&mut self, leaf: u32) -> bool {
+        self.check_leaf(leaf);
+        let (queue, rules) = self.c();
+        ffi::starves(queue, rules, leaf) != 0
+    }
+
+    /// How many bound leaves may run on the CPU of `mask` where fewest may.
+    pub fn crowd(&mut self, mask: u64) -> u32 {
+        ffi::crowd(self.c().0, mask)
+    }
+
     /// For how many more ns `runner` may go on before `waking` is the better choice. 0: it preempts; [`limits::NEVER`]: not
     /// before another client is charged.
     pub fn crossing_ns(&mut self, waking: u32, runner: u32, run: &Run) -> u64 {

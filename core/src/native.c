@@ -169,9 +169,14 @@ void EXPORT(shift)(struct tb_queue *q, const struct tb_rules *r, u32 i, u64 by)
 	tb_shift(q, r, i, by);
 }
 
-u64 EXPORT(off)(u64 group_pass, u64 behind, u64 ahead)
+u64 EXPORT(off_of)(u64 group_pass, u64 pass, u64 tickets)
 {
-	return tb_off(group_pass, behind, ahead);
+	return tb_off_of(group_pass, pass, tickets);
+}
+
+u64 EXPORT(off)(u64 sum, u64 tickets)
+{
+	return tb_off(sum, tickets);
 }
 
 u64 EXPORT(widest)(u64 former, u64 width)
@@ -194,14 +199,14 @@ u64 EXPORT(excess)(u64 clock, u64 of_group, u64 bound_ns, u64 price)
 	return tb_excess(clock, of_group, bound_ns, price);
 }
 
-u32 EXPORT(is_fast)(u64 own, u64 other, u64 mean_load, u64 bound_ns)
+u64 EXPORT(lead_ns)(u64 own, u64 other, u64 mean_load)
 {
-	return tb_is_fast(own, other, mean_load, bound_ns);
+	return tb_lead_ns(own, other, mean_load);
 }
 
-u64 EXPORT(gap)(u64 load, u64 other, u64 cpus)
+u64 EXPORT(gap)(u64 load, u64 other, u64 cpus, u64 mean_load, u64 lead_ns)
 {
-	return tb_gap(load, other, cpus);
+	return tb_gap(load, other, cpus, mean_load, lead_ns);
 }
 
 u64 EXPORT(next_look)(u64 now, u64 bound_ns, u64 seed)
@@ -209,14 +214,29 @@ u64 EXPORT(next_look)(u64 now, u64 bound_ns, u64 seed)
 	return tb_next_look(now, bound_ns, seed);
 }
 
-u64 EXPORT(ahead)(u64 own, u64 other, u64 gap, u64 mean_load, u64 bound_ns)
+u64 EXPORT(ahead)(u64 lead_ns, u64 gap, u64 bound_ns)
 {
-	return tb_ahead(own, other, gap, mean_load, bound_ns);
+	return tb_ahead(lead_ns, gap, bound_ns);
 }
 
-u32 EXPORT(is_far)(u64 own, u64 other, u64 mean_load, u64 bound_ns)
+u32 EXPORT(is_far)(u64 lead_ns, u64 bound_ns)
 {
-	return tb_is_far(own, other, mean_load, bound_ns);
+	return tb_is_far(lead_ns, bound_ns);
+}
+
+u32 EXPORT(starves)(struct tb_queue *q, const struct tb_rules *r, u32 leaf)
+{
+	return tb_starves(q, r, leaf);
+}
+
+u32 EXPORT(crowd)(struct tb_queue *q, u64 mask)
+{
+	return tb_crowd(q, mask);
+}
+
+u32 EXPORT(is_crowded)(u32 here, u32 there)
+{
+	return tb_is_crowded(here, there);
 }
 
 u32 EXPORT(may_move)(u64 gap, u64 v, u32 is_far)

@@ -29,11 +29,16 @@ pub fn price(active: u64, cpus: u64) -> u64 {
     ffi::price(active, cpus)
 }
 
-/// By how much all active parts of a group are ahead of its pass, given those that are furthest behind and ahead; negative if
-/// they are behind it, 0 if it is between them.
+/// How far a part with these tickets is ahead of its group's pass; wrapped if it is behind. To be added up for [`off`].
 #[must_use]
-pub fn off(group_pass: u64, behind: u64, ahead: u64) -> i64 {
-    ffi::off(group_pass, behind, ahead) as i64
+pub fn off_of(group_pass: u64, pass: u64, tickets: u32) -> u64 {
+    ffi::off_of(group_pass, pass, u64::from(tickets))
+}
+
+/// By how much the active parts of a group are ahead of its pass in the mean, by all of their tickets; negative if they are behind.
+#[must_use]
+pub fn off(sum: u64, tickets: u64) -> i64 {
+    ffi::off(sum, tickets) as i64
 }
 
 /// On how many CPUs, in parts of [`CPU`], a group could be at once lately, from that of the last period and its width now.
@@ -60,16 +65,16 @@ pub fn excess(clock: u64, of_group: u64, bound_ns: u64, price: u64) -> u64 {
     ffi::excess(clock, of_group, bound_ns, price)
 }
 
-/// Is another queue's clock ahead by more than `bound_ns` of a CPU's service at the mean load?
+/// How far another queue's clock is ahead, in ns of a CPU's service at the mean load; 0 if it is not.
 #[must_use]
-pub fn is_fast(own: u64, other: u64, mean_load: u64, bound_ns: u64) -> bool {
-    ffi::is_fast(own, other, mean_load, bound_ns) != 0
+pub fn lead_ns(own: u64, other: u64, mean_load: u64) -> u64 {
+    ffi::lead_ns(own, other, mean_load)
 }
 
-/// The tickets by which a queue's load exceeds another's, on all of its CPUs; 0 if it does not.
+/// The tickets, on all of a queue's CPUs, that are to go to another one whose clock is `lead_ns` ahead; 0 if none are.
 #[must_use]
-pub fn gap(load: u64, other: u64, cpus: u64) -> u64 {
-    ffi::gap(load, other, cpus)
+pub fn gap(load: u64, other: u64, cpus: u64, mean_load: u64, lead_ns: u64) -> u64 {
+    ffi::gap(load, other, cpus, mean_load, lead_ns)
 }
 
 /// When a queue looks at others again, after `now`; from one look to the next it takes between 3/8 and a half of the bound.
@@ -78,10 +83,10 @@ pub fn next_look(now: u64, bound_ns: u64, seed: u64) -> u64 {
     ffi::next_look(now, bound_ns, seed)
 }
 
-/// By how much another queue's clock is ahead if a client is to go there, which has less load by `gap`; 0: none is to.
+/// `lead_ns`, if a client is to go to the queue that has this lead; 0: none is to.
 #[must_use]
-pub fn ahead(own: u64, other: u64, gap: u64, mean_load: u64, bound_ns: u64) -> u64 {
-    ffi::ahead(own, other, gap, mean_load, bound_ns)
+pub fn ahead(lead_ns: u64, gap: u64, bound_ns: u64) -> u64 {
+    ffi::ahead(lead_ns, gap, bound_ns)
 }
 
 /// Where a waking client waits.
@@ -139,10 +144,16 @@ pub fn mqs_push(own: u64, neighbours: [u64; 3]) -> Option<usize> {
     (to < neighbours.len()).then_some(to)
 }
 
-/// Is it so far ahead that a client moves although it does not fit ([`may_move`])?
+/// Is its lead so large that a client moves although it does not fit ([`may_move`])?
 #[must_use]
-pub fn is_far(own: u64, other: u64, mean_load: u64, bound_ns: u64) -> bool {
-    ffi::is_far(own, other, mean_load, bound_ns) != 0
+pub fn is_far(lead_ns: u64, bound_ns: u64) -> bool {
+    ffi::is_far(lead_ns, bound_ns) != 0
+}
+
+/// Is a bound leaf better off where so many others are bound to its CPUs ([`crate::Economy::crowd`])?
+#[must_use]
+pub fn is_crowded(here: u32, there: u32) -> bool {
+    ffi::is_crowded(here, there) != 0
 }
 
 /// May a client worth `v` move, or had a smaller one better wait first?

@@ -111,7 +111,8 @@ fn tickets_change_after_a_long_sleep() {
 }
 
 /// Alice has had 60 ms with each of 40 threads that nothing could preempt, out of turn. A thread of hers that runs now has waited
-/// for the others, and bob for her: both are behind. Bob is next, although she is not ahead of the mean, in which he is missing.
+/// for the others, and bob, bound to a CPU, for her: both are behind. Bob is next there, although she is not ahead of the mean, in
+/// which he is missing.
 #[test]
 fn a_client_that_is_behind_does_not_wait_for_another() {
     const MS: u64 = 1_000_000;
@@ -134,20 +135,80 @@ fn a_client_that_is_behind_does_not_wait_for_another() {
         .map(|_| client(&mut economy, Kind::Thread, alice, 100))
         .collect();
     let hog = client(&mut economy, Kind::Thread, bob, 100);
-    for &leaf in threads.iter().chain([&hog]) {
+    for &leaf in &threads {
         economy.join(leaf, u64::MAX);
         economy.wait(leaf, u64::MAX, 0);
     }
+    economy.join(hog, 1);
+    economy.wait(hog, 1, 0);
     for &leaf in &threads[1..] {
         run(&mut economy, leaf, 60 * MS);
         economy.wait(leaf, u64::MAX, 0);
     }
     run(&mut economy, hog, MS);
-    economy.wait(hog, u64::MAX, 0);
+    economy.wait(hog, 1, 0);
     run(&mut economy, threads[0], MS);
     for i in [bob, threads[0]] {
         assert_ne!(economy.client(i).state & BEHIND, 0, "client {i}");
     }
-    assert_eq!(economy.pick(u64::MAX), Some(hog));
+    assert_eq!(economy.pick(1), Some(hog));
     assert!(!economy.keeps(threads[0], hog));
+}
+
+/// Of alice's three threads, each has a CPU to itself. The one with nearly all of her tickets could not use
+/// them, and is behind. When it waits it counts again, or her vnow would be the pass of a thread of one ticket.
+#[test]
+fn a_client_that_waits_for_any_cpu_counts() {
+    const MS: u64 = 1_000_000;
+    let mut economy = Economy::new(Rules::stride(MS));
+    let alice = economy.new_client(Kind::User, BEST_EFFORT, 1000).unwrap();
+    let [large, small, other] = [10_000, 1, 100].map(|tickets| {
+        let leaf = economy.new_client(Kind::Thread, alice, tickets).unwrap();
+        economy.join(leaf, u64::MAX);
+        leaf
+    });
+    for _ in 0..40 {
+        for leaf in [large, small, other] {
+            economy.charge(
+                leaf,
+                &Bill {
+                    used_ns: MS,
+                    ..Bill::default()
+                },
+            );
+        }
+    }
+    assert_ne!(economy.client(large).state & BEHIND, 0);
+    economy.wait(large, u64::MAX, 0);
+    assert_eq!(economy.client(large).state & BEHIND, 0);
+    assert_eq!(economy.client(alice).weight, 10_001);
+    assert_eq!(economy.pick(u64::MAX), Some(large));
+}
+
+/// A thread of bob's two-threaded process waits for CPU 0, and has waited no longer than the other one; but the process is owed
+/// much by bob. The thread that has the CPU, and needs it, may run on any.
+#[test]
+fn a_bound_thread_starves_if_its_process_is_owed_much() {
+    const MS: u64 = 1_000_000;
+    let mut economy = Economy::new(Rules::stride(MS));
+    let bob = economy.new_client(Kind::User, BEST_EFFORT, 1000).unwrap();
+    let process = economy.new_client(Kind::Process, bob, 100).unwrap();
+    let thread = economy.new_client(Kind::Thread, process, 100).unwrap();
+    let other = economy.new_client(Kind::Thread, bob, 100).unwrap();
+    economy.join(thread, 1);
+    economy.join(other, u64::MAX);
+    economy.wait(thread, 1, 0);
+    assert!(!economy.starves(thread));
+    economy.charge(
+        other,
+        &Bill {
+            used_ns: 40 * MS,
+            ..Bill::default()
+        },
+    );
+    assert_eq!(economy.client(thread).pass, economy.client(process).vnow);
+    assert!(economy.starves(thread));
+    // Neither does one that may run on any CPU.
+    economy.wait(thread, u64::MAX, 0);
+    assert!(!economy.starves(thread));
 }

@@ -4,8 +4,8 @@ use std::collections::VecDeque;
 use tombola_core::limits::{APART_MAX, DRAW_SHIFT};
 use tombola_core::queues::{
     self, CPU, PRICE_MAX, Place, SCALE, ahead, entitled, excess, fits_better, gap, group_clock,
-    is_fast, may_move, merged, mqs_load, mqs_neighbours, mqs_push, neighbours, next_look, off,
-    pulls_from, share, usable, waking_place, widest, width,
+    is_crowded, is_far, lead_ns, may_move, merged, mqs_load, mqs_neighbours, mqs_push, neighbours,
+    next_look, off, off_of, pulls_from, share, usable, waking_place, widest, width,
 };
 use tombola_core::{BEST_EFFORT, Economy, Kind, Rules, advance};
 
@@ -176,31 +176,49 @@ fn a_group_is_as_wide_as_it_was_lately() {
 }
 
 #[test]
-fn a_clock_is_fast_by_service() {
+fn a_clock_leads_by_service() {
     let a_ms = (1_000_000 << 16) / 500;
-    assert!(is_fast(0, 11 * a_ms, 500 << 8, 10_000_000));
-    assert!(!is_fast(0, 9 * a_ms, 500 << 8, 10_000_000));
-    assert!(!is_fast(11 * a_ms, 0, 500 << 8, 10_000_000));
-    assert!(is_fast(
-        0u64.wrapping_sub(5 * a_ms),
-        6 * a_ms,
-        500 << 8,
-        10_000_000
-    ));
+    let lead_ms = |own, other| (lead_ns(own, other, 500 << 8) + 500_000) / 1_000_000;
+    assert_eq!(lead_ms(0, 11 * a_ms), 11);
+    assert_eq!(lead_ms(11 * a_ms, 0), 0);
+    assert_eq!(lead_ms(0u64.wrapping_sub(5 * a_ms), 6 * a_ms), 11);
 }
 
-/// A client goes to a queue only if that is fast and has less load.
+/// A client goes to a queue that leads by more than the bound and has less load.
 #[test]
 fn a_partner_is_ahead_and_has_less_load() {
-    let a_ms = (1_000_000 << 16) / 500;
-    assert_eq!(gap(600, 400, 8), 1600);
-    assert_eq!(gap(400, 600, 8), 0);
-    assert_eq!(ahead(0, 11 * a_ms, 1600, 500 << 8, 10_000_000), 11 * a_ms);
-    assert_eq!(ahead(0, 9 * a_ms, 1600, 500 << 8, 10_000_000), 0);
-    assert_eq!(ahead(0, 11 * a_ms, 0, 500 << 8, 10_000_000), 0);
-    assert_eq!(ahead(11 * a_ms, 0, 1600, 500 << 8, 10_000_000), 0);
-    let wrapped = 0u64.wrapping_sub(5 * a_ms);
-    assert_eq!(ahead(wrapped, 6 * a_ms, 1, 500 << 8, 10_000_000), 11 * a_ms);
+    let ms = 1_000_000;
+    assert_eq!(ahead(11 * ms, 1600, 10 * ms), 11 * ms);
+    assert_eq!(ahead(9 * ms, 1600, 10 * ms), 0);
+    assert_eq!(ahead(11 * ms, 0, 10 * ms), 0);
+    assert!(is_far(31 * ms, 10 * ms) && !is_far(30 * ms, 10 * ms));
+}
+
+/// With the same load, a queue that leads by a hundredth of four seconds is to get a hundredth of the mean load.
+#[test]
+fn a_gap_closes_the_distance_of_clocks_too() {
+    assert_eq!(gap(600, 400, 8, 500, 0), 1600);
+    assert_eq!(gap(400, 600, 8, 500, 0), 0);
+    let mean = 500 << 16;
+    let closing = gap(mean, mean, 1, mean, (1 << 32) / 100);
+    assert!(closing.abs_diff(mean / 100) < mean / 10_000, "{closing}");
+    assert_eq!(gap(mean, mean + mean / 50, 1, mean, (1 << 32) / 100), 0);
+    // However far they are apart: by no more than the mean load.
+    assert_eq!(gap(mean, mean, 8, mean, 1 << 40) >> 10, (8 * mean) >> 10);
+}
+
+/// Three leaves bound to CPU 0 and one to CPU 1.
+#[test]
+fn bound_leaves_crowd_a_cpu() {
+    let mut economy = Economy::new(Rules::stride(1_000_000));
+    for mask in [1, 1, 1, 2] {
+        let leaf = economy.new_client(Kind::Thread, BEST_EFFORT, 100).unwrap();
+        economy.join(leaf, mask);
+    }
+    assert_eq!(economy.crowd(1), 3);
+    assert_eq!(economy.crowd(3), 1);
+    assert_eq!(economy.crowd(4), 0);
+    assert!(is_crowded(3, 1) && !is_crowded(2, 1) && !is_crowded(1, 1));
 }
 
 #[test]
@@ -300,7 +318,7 @@ fn held(ahead: i64) -> (i64, bool) {
 
 #[test]
 fn a_part_is_held_near_its_group_s_pass() {
-    // Four bounds of 10 ms at a price of 2000 are more than four quanta at 1000 tickets.
+    // Four bounds of 10 ms at a price of 2000 are more than sixteen quanta at 1000 tickets.
     let within = advance(40_000_000, 1 << 20, 2000) as i64;
     assert_eq!(held(within), (within, false));
     assert_eq!(held(2 * within), (within, true));
@@ -313,17 +331,31 @@ fn parts_with_few_tickets_may_be_some_quanta_off() {
     let part = economy.new_client(Kind::User, BEST_EFFORT, 10).unwrap();
     let leaf = economy.new_client(Kind::Thread, part, 100).unwrap();
     economy.join(leaf, 1);
-    let (pass, within) = (economy.client(part).pass, advance(4_000_000, 1 << 20, 10));
+    let (pass, within) = (economy.client(part).pass, advance(16_000_000, 1 << 20, 10));
     assert!(!economy.hold(part, pass + within, 2000 << 8, 10_000_000));
     assert!(economy.hold(part, pass + within + 1, 2000 << 8, 10_000_000));
     assert_eq!(economy.client(part).pass, pass + 1);
 }
 
+/// A part of 22 tickets is ahead after a slice by what one of 77,000 gets in seconds. That hardly changes the mean.
 #[test]
-fn all_parts_are_shifted_if_all_are_on_one_side_of_their_group() {
-    assert_eq!(off(100, 90, 110), 0);
-    assert_eq!(off(100, 105, 110), 5);
-    assert_eq!(off(100, 80, 90), -10);
-    let wraps = u64::MAX - 5;
-    assert_eq!(off(wraps, 4, 10), 10);
+fn parts_are_off_their_group_in_the_mean_by_tickets() {
+    let off_all = |group_pass, parts: &[(u64, u32)]| {
+        let each = parts.iter().map(|&(pass, t)| off_of(group_pass, pass, t));
+        let sum = each.fold(0_u64, u64::wrapping_add);
+        off(sum, parts.iter().map(|&(_, t)| u64::from(t)).sum())
+    };
+    assert_eq!(off_all(100, &[(90, 30), (110, 30)]), 0);
+    assert_eq!(off_all(100, &[(105, 30), (108, 60)]), 7);
+    assert_eq!(off_all(100, &[(80, 30), (90, 10)]), -17);
+    assert_eq!(off_all(u64::MAX - 5, &[(4, 7)]), 10);
+    assert_eq!(off_all(0, &[]), 0);
+    let slice = advance(1_000_000, 1 << 20, 22);
+    let behind = advance(50_000_000, 1 << 20, 77_000);
+    let off = off_all(behind, &[(behind + slice, 22), (0, 77_000)]);
+    let expected = -(advance(49_000_000, 1 << 20, 77_022) as i64);
+    assert!(
+        (off - expected).abs() < -expected / 1000,
+        "{off} {expected}"
+    );
 }

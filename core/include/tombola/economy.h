@@ -38,12 +38,16 @@
  *
  * There are two tests (tb_falls_behind). What a client could not use is measured as the service that others received beyond it
  * while it had all that it can use (tb_level_switch); waiting, naps and the debts of others do not add to that. A large lag alone
- * makes a client behind, too, unless it waits and may run on any CPU: then it will have its turn. But only what the first test
- * measures is forgiven, and bound CPUs have rules of their own (tb_held_pass).
+ * makes a client behind, too. But only what the first test measures is forgiven, and bound CPUs have rules of their own
+ * (tb_held_pass). In a user or currency, a client that waits and may run on any CPU is never behind (tb_queue_up): it can use
+ * more than it has, and will have its turn. If it did not count, vnow would soon be that of a few small clients, and everybody
+ * far behind it. (Best effort's vnow is its queue's clock. It would be set back whenever a user waits, and threads that sleep
+ * would move between queues for nothing.)
  *
  * A leaf that is behind, or whose currency is, needs its CPU all the time. It keeps the CPU although its currencies are a little
- * ahead; they give back another of their CPUs (tb_keeps). From a client that is behind, too, it does not keep the CPU so. And if
- * it may run on any CPU, it gives way to a leaf that is bound to its CPU and would starve (tb_starves), and soon has another one.
+ * ahead; they give back another of their CPUs (tb_keeps). From a client that is behind, too, it does not keep the CPU so. And it
+ * gives way to a leaf that is bound to its CPU and starves (tb_starves): if it may run on any CPU it soon has another one, and if
+ * it is bound, too, the usual order decides.
  *
  * Passing over. A currency may be next on a CPU although all of its clients that wait for that CPU are ahead of their due inside
  * it. Its other clients run already, or wait for the CPUs that they are bound to, and would miss what these use. So the pick
@@ -409,9 +413,28 @@ TB_FN u32 tb_leave(struct tb_queue *q, const struct tb_rules *r, u32 i)
 	return 0;
 }
 
+/* A client that was behind counts again; at vnow, if no other one counts. It is not in the order. */
+TB_FN u32 tb_count_again(struct tb_queue *q, struct tb_client *p, struct tb_client *c)
+{
+	u64 by = p->weight ? 0 : p->vnow - c->pass;
+
+	c->pass += by;
+	c->low_pass = c->pass;
+	c->key += by;
+	tb_catch_up(q, p, c);
+	tb_mean_add(p, c, c->pass);
+	return 0;
+}
+
 /* An active client starts to wait, by itself or with the first client waiting in it. */
 TB_INLINE void tb_queue_up(struct tb_queue *q, struct tb_client *p, struct tb_client *c)
 {
+	/* It waits, and may run on any CPU: it can use more than it has. */
+	u64 again = (c->state & TB_BEHIND) * (1 ^ tb_is_some(~c->mask)) * tb_is_negative((u64)TB_KIND_BEST_EFFORT - p->kind);
+
+	tb_forget(again);
+	if (again)
+		tb_count_again(q, p, c);
 	c->state |= TB_QUEUED;
 	tb_level_switch(p, c);
 	tb_order_insert(q, p, c);
@@ -862,12 +885,22 @@ TB_FN u32 tb_holds_up(struct tb_queue *q, u32 leaf, u32 top)
 	return (u32)holds_up;
 }
 
-/* Is a waiting leaf that is bound to some CPUs owed more than what makes a client behind? */
-TB_INLINE u32 tb_starves(struct tb_queue *q, const struct tb_rules *r, u32 leaf)
+/* Is a waiting leaf bound to some CPUs, and it or one of its currencies owed more than what makes a client behind? */
+TB_FN u32 tb_starves(struct tb_queue *q, const struct tb_rules *r, u32 leaf)
 {
-	struct tb_client *c = tb_at(q, leaf);
+	u64 starves = 0, bound = tb_is_some(~tb_at(q, leaf)->mask);
 
-	return ~c->mask && tb_before(c->pass, tb_at(q, c->parent)->vnow - tb_advance(r->behind_ns, TB_DRAW_ONE, c->tickets));
+	tb_loop(TB_DEPTH) {
+		struct tb_client *c = tb_at(q, leaf);
+
+		if (!c->parent)
+			break;
+		starves |= tb_before(c->pass, tb_at(q, c->parent)->vnow - tb_advance(r->behind_ns, TB_DRAW_ONE, c->tickets));
+		leaf = c->parent;
+	}
+	starves &= bound;
+	tb_forget(starves);
+	return (u32)starves;
 }
 
 /*
@@ -878,17 +911,21 @@ TB_FN u32 tb_keeps(struct tb_queue *q, const struct tb_rules *r, u32 held, u32 b
 {
 	u64 both = tb_meet(q, best, held);
 	struct tb_client *b = tb_at(q, (u32)(both >> 32)), *h = tb_at(q, (u32)both), *p = tb_at(q, h->parent);
+	u64 better, gives_way;
 
 	if (!h->parent)
 		return h->kind != TB_KIND_FROZEN;
+	better = tb_better(tb_eligible_until(r, p->vnow), b->pass, b->key, h->pass, h->key);
+	tb_forget(better);
 	if (tb_is_behind(q, held, (u32)both, b)) {
-		if (!~tb_at(q, held)->mask && tb_starves(q, r, best) && !tb_before(p->vnow, b->pass))
-			return 0;
-		return !tb_before(tb_slack_limit(r, p, h), tb_settled(h));
+		gives_way = tb_is_some(~tb_at(q, held)->mask) ? better : 1 ^ tb_before(p->vnow, b->pass);
+		gives_way &= tb_starves(q, r, best);
+		tb_forget(gives_way);
+		return !gives_way && !tb_before(tb_slack_limit(r, p, h), tb_settled(h));
 	}
 	if (tb_holds_up(q, held, (u32)both))
 		return 0;
-	return !tb_better(tb_eligible_until(r, p->vnow), b->pass, b->key, h->pass, h->key);
+	return !better;
 }
 
 #define TB_NEVER (~0ull)

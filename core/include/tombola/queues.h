@@ -17,12 +17,12 @@
  *
  * The group's pass (tb_hold). A group also has one pass for all queues, which advances by what is charged to any of its parts, by
  * all of its tickets. So the group gets its due on all queues together, whatever its parts lose or gain when their tickets
- * change: if all of them are ahead of it or behind it, all are shifted (tb_off). And a part's pass is held near it. While all
- * queues' clocks advance alike, so do the passes of all parts, and nothing is held. But where threads are bound to the CPUs of a
- * slow queue, its clock falls back for good, whatever else moves. Then the parts there of groups that also have threads elsewhere
- * would run by that slow clock. Held, they leave these CPUs to those that have no others, and their groups get the rest of their
- * due where the clocks are fast: max-min fairness. Queues of one CPU hold none: many users would be alone on a queue, and their
- * held passes be its clock, which must tell how loaded it is.
+ * change: if they are ahead of it or behind it in the mean, all are shifted (tb_off). And a part's pass is held near it. While
+ * all queues' clocks advance alike, so do the passes of all parts, and nothing is held. But where threads are bound to the CPUs
+ * of a slow queue, its clock falls back for good, whatever else moves. Then the parts there of groups that also have threads
+ * elsewhere would run by that slow clock. Held, they leave these CPUs to those that have no others, and their groups get the rest
+ * of their due where the clocks are fast: max-min fairness. Queues of one CPU hold none: many users would be alone on a queue,
+ * and their held passes be its clock, which must tell how loaded it is.
  *
  * Usable tickets (tb_price, tb_usable). A thread uses at most one CPU, and a group at most as many as its runnable threads can
  * have at once: its width. Within a queue the economy handles tickets beyond that, so the tree has them all. But they would make
@@ -32,12 +32,12 @@
  * tickets of the last one, from base down. That is water-filling by iteration: it converges by the ratio of what capped clients
  * can use to the group's CPUs.
  *
- * Clock rule (tb_is_fast). Passes are absolute: best effort's vnow is each queue's clock, and clocks of different queues can be
+ * Clock rule (tb_ahead). Passes are absolute: best effort's vnow is each queue's clock, and clocks of different queues can be
  * compared. It advances by 1 / load, load being the queue's usable tickets for each of its CPUs. So the difference of two clocks
  * is the service that clients of the slow queue are behind those of the fast one, per ticket. When it exceeds a bound, one
- * waiting thread moves from the slow queue to the fast one, if that also has less load. It keeps its pass, so the difference is
- * its credit there; and of its groups' parts as much moves as it holds tickets (tb_merged). Only queues are considered where one
- * of the waiting threads may run.
+ * waiting thread moves from the slow queue to the fast one, if that also has less load, or hardly more (tb_gap). It keeps its
+ * pass, so the difference is its credit there; and of its groups' parts as much moves as it holds tickets (tb_merged). Only
+ * queues are considered where one of the waiting threads may run.
  *
  * What is forgotten (tb_excess). A client of one ticket that is for some milliseconds the only one on its queue advances vnow by
  * as much as others do in minutes. Clocks that remembered this would be of no use: nobody would leave that queue until the others
@@ -47,11 +47,14 @@
  * for the vnows of all parts of a group: their offsets keep them near the group's clock. Without, a process of few tickets that
  * was alone in one part of its user put all threads that later came to this part behind, or ahead, of those that were there.
  *
- * What moves (tb_fits_better). Let gap be the tickets by which the slow queue's load exceeds the fast one's, for all CPUs of a
- * queue. A client of more than gap / 2 turns the imbalance round, so that the clocks meet again. The smallest such client turns
- * it least. If there is none, the largest one reduces it most. Only what waits can move, and on a queue of one CPU a thread with
- * nearly all of the tickets hardly waits. When it is the only one that does, it stays, unless the clocks are far apart
- * (tb_may_move).
+ * What moves (tb_fits_better). Let gap be the tickets that are to go from the slow queue to the fast one (tb_gap). A client of
+ * more than gap / 2 turns the imbalance round, so that the clocks meet again. The smallest such client turns it least. If there
+ * is none, the largest one reduces it most. Only what waits can move, and on a queue of one CPU a thread with nearly all of the
+ * tickets hardly waits. When it is the only one that does, it stays, unless the clocks are far apart (tb_may_move).
+ *
+ * Bound CPUs (tb_crowd). Clocks and loads are of whole queues, and say nothing of threads that are bound to some CPUs of a queue.
+ * Three threads bound to a CPU each of two queues may all be on one of these. So when no thread moves by the clocks, and a
+ * waiting bound leaf starves (tb_starves), one that is bound to the same CPU goes to a queue where fewer are bound to its CPUs.
  *
  * Waking up and idling (tb_waking_place, tb_pulls_from). A waking client takes an idle CPU, of its own queue if there is one.
  * Without one, a client stays where it is, and a new one goes to the queue with the least load nearby. A CPU that would idle
@@ -99,12 +102,12 @@ TB_INLINE u64 tb_share(u64 tickets, u64 here, u64 all)
 }
 
 /*
- * A group's width: on how many CPUs its runnable threads can be at once. A thread that may go to all queues adds one. Those that
- * are bound to some add no more than these queues have CPUs. Where they are does not matter: if two threads of a group that are
- * on a queue of one CPU counted as one, the group could seem to have all that it can use, and neither would leave. To count the
- * threads for each queue to which they may go would take too long. So a group has a set of such queues, the reach of its bound
- * threads. A thread adds its own at each slice, and what is older than TB_REACH_PERIODS periods is forgotten, in the next ones
- * after that. A group's bound threads and reach are told to the group around it.
+ * A group's width: on how many CPUs its runnable threads can be at once. A thread that may run on all CPUs adds one. Those that
+ * are bound to some add no more than these are. Where they are does not matter: if two threads of a group that are on a queue of
+ * one CPU counted as one, the group could seem to have all that it can use, and neither would leave. To count the threads for
+ * each CPU on which they may run would take too long. So a group has a set of such CPUs, the reach of its bound threads. A thread
+ * adds its own at each slice, and what is older than TB_REACH_PERIODS periods is forgotten, in the next ones after that. A
+ * group's bound threads and reach are told to the group around it.
  *
  * Threads sleep and wake up. So what counts is the largest width of late, which falls by 1/64 each period, in whole CPUs. A group
  * in which no thread is runnable counts with one CPU: it will use that when one becomes runnable.
@@ -150,9 +153,12 @@ TB_INLINE u64 tb_price(u64 active, u64 cpus)
 	return tb_min(tb_max((active * TB_CPU + cpus - 1) / cpus, TB_PRICE_MIN), TB_PRICE_MAX);
 }
 
-/* A part's pass is held within so many bounds on clocks of its group's, or so many quanta of its own if that is more. */
+/*
+ * A part's pass is held within so many bounds on clocks of its group's, or so many quanta of its own if that is more: twice as
+ * many as make a client behind, or a bound leaf in it could not starve (tb_starves).
+ */
 #define TB_HELD_BOUNDS 4
-#define TB_HELD_QUANTA 4
+#define TB_HELD_QUANTA 16
 
 /* What a pass advances by so many ns of a CPU, which is worth `price`: a group's price, or a load. */
 TB_INLINE u64 tb_advance_at(u64 ns, u64 price)
@@ -192,7 +198,7 @@ TB_INLINE void tb_shift(struct tb_queue *q, const struct tb_rules *r, u32 i, u64
 
 /*
  * Hold a part, just charged, near its group's pass. A part that cannot use its tickets is not held back: its queue has forgiven
- * what it could not use. 1: the part was too far from the group's pass. Then tb_off tells whether all are on one side of it.
+ * what it could not use. 1: the part was too far from the group's pass. Then it is time for tb_off.
  */
 TB_INLINE u32 tb_hold(struct tb_queue *q, const struct tb_rules *r, u32 i, u64 group_pass, u64 within)
 {
@@ -207,14 +213,27 @@ TB_INLINE u32 tb_hold(struct tb_queue *q, const struct tb_rules *r, u32 i, u64 g
 }
 
 /*
- * By how much all active parts of a group are ahead of its pass, or behind it (negative), given those that are furthest behind
- * and ahead; 0 if the pass is between them. If a part can use its tickets, all parts are shifted back by that, as they will
- * otherwise be held at the same distance, and the clocks would no longer tell which queue is slow. If none can, the group's pass
- * follows them: what it could not use is forgiven.
+ * How far a part is ahead of its group's pass, or behind (negative), in service: to be added up for tb_off. The sum is below 2^60,
+ * as all tickets of a group are below 2^22.
  */
-TB_INLINE u64 tb_off(u64 group_pass, u64 behind, u64 ahead)
+#define TB_OFF_MAX (1ull << 38)
+
+TB_INLINE u64 tb_off_of(u64 group_pass, u64 pass, u64 tickets)
 {
-	return tb_before(group_pass, behind) ? behind - group_pass : tb_before(ahead, group_pass) ? ahead - group_pass : 0;
+	return (tb_bounded(pass, group_pass, TB_OFF_MAX, TB_OFF_MAX) - group_pass) * tickets;
+}
+
+/*
+ * By how much the active parts of a group are ahead of its pass, or behind it (negative), in the mean by tickets. Service advances
+ * this mean as it does the group's pass, so the difference is what was lost or gained otherwise: mostly what parts were held. If a
+ * part can use its tickets, all are shifted back by that. If none can, the group's pass follows them: what the group could not
+ * use is forgiven.
+ */
+TB_INLINE u64 tb_off(u64 sum, u64 tickets)
+{
+	if (!tickets)
+		return 0;
+	return tb_is_negative(sum) ? 0 - (0 - sum) / tickets : sum / tickets;
 }
 
 /*
@@ -244,15 +263,29 @@ TB_INLINE u64 tb_excess(u64 clock, u64 of_group, u64 bound_ns, u64 price)
 	return clock - tb_bounded(clock, of_group, most, most);
 }
 
-/* Is another queue's clock ahead by more than bound_ns of a CPU's service at the mean load? */
-TB_INLINE u32 tb_is_fast(u64 own, u64 other, u64 mean_load, u64 bound_ns)
+/* How far another queue's clock is ahead, in ns of a CPU's service at the mean load; 0 if it is not. */
+TB_INLINE u64 tb_lead_ns(u64 own, u64 other, u64 mean_load)
 {
-	return tb_before(own, other) && tb_service_ns(other - own, mean_load >> TB_USABLE_SHIFT) > bound_ns;
+	return tb_before(own, other) ? tb_service_ns(other - own, mean_load >> TB_USABLE_SHIFT) : 0;
 }
 
-/* The tickets by which a queue's load exceeds another's, on all of its CPUs; 0 if it does not. */
-TB_INLINE u64 tb_gap(u64 load, u64 other, u64 cpus)
+/* So far apart that a client moves although it does not fit the gap. */
+TB_INLINE u32 tb_is_far(u64 lead_ns, u64 bound_ns)
 {
+	return lead_ns > 3 * bound_ns;
+}
+
+/*
+ * The tickets, for all CPUs of a queue, that are to go to another one whose clock is lead_ns ahead; 0: none are. They are those by
+ * which its load exceeds the other's, and as many more as would bring the clocks together in 2^TB_CLOSE_SHIFT ns. For loads say
+ * what clients could use, not what they receive: of two queues with the same load, one may serve its clients less for good.
+ */
+#define TB_CLOSE_SHIFT 32
+
+TB_INLINE u64 tb_gap(u64 load, u64 other, u64 cpus, u64 mean_load, u64 lead_ns)
+{
+	/* Below 2^30 x 2^22. */
+	load += (mean_load >> 10) * (tb_min(lead_ns, 1ull << TB_CLOSE_SHIFT) >> 10) >> (TB_CLOSE_SHIFT - 20);
 	return load > other ? (load - other) * cpus : 0;
 }
 
@@ -271,19 +304,13 @@ TB_INLINE u64 tb_next_look(u64 now, u64 bound_ns, u64 seed)
 #define TB_PARTNERS 64
 
 /*
- * By how much another queue's clock is ahead if a client is to go there: it is fast, and has less load by `gap`. 0: none is to.
+ * How far another queue's clock is ahead if a client is to go there: by more than the bound, and there is a gap. 0: none is to.
  * The neighbour that is ahead most gets the client. If no neighbour is to get one, the queue does whose clock was fastest of all
  * at the last look; or else the one that is ahead most, of all or of TB_PARTNERS.
  */
-TB_INLINE u64 tb_ahead(u64 own, u64 other, u64 gap, u64 mean_load, u64 bound_ns)
+TB_INLINE u64 tb_ahead(u64 lead_ns, u64 gap, u64 bound_ns)
 {
-	return gap && tb_is_fast(own, other, mean_load, bound_ns) ? other - own : 0;
-}
-
-/* So far apart that a client moves although it does not fit the gap. */
-TB_INLINE u32 tb_is_far(u64 own, u64 other, u64 mean_load, u64 bound_ns)
-{
-	return tb_is_fast(own, other, mean_load, 3 * bound_ns);
+	return gap && lead_ns > bound_ns ? lead_ns : 0;
 }
 
 /* Does a client worth `v` fit the gap between two queues better than one worth `best`? 0 stands for none. */
@@ -300,6 +327,26 @@ TB_INLINE u32 tb_fits_better(u64 gap, u64 v, u64 best)
 TB_INLINE u32 tb_may_move(u64 gap, u64 v, u32 is_far)
 {
 	return v <= 3 * gap || is_far;
+}
+
+/* How many bound leaves may run on the CPU of `mask` where fewest may. 0 where a mask has all CPUs of the queue. */
+TB_FN u32 tb_crowd(struct tb_queue *q, u64 mask)
+{
+	u32 least = ~0u;
+
+	tb_loop(64) {
+		if (!mask)
+			break;
+		least = (u32)tb_min(least, q->bound[tb_lowest(mask)]);
+		mask &= mask - 1;
+	}
+	return least;
+}
+
+/* Is a bound leaf better off on a queue where this is `there`? It will be one more. */
+TB_INLINE u32 tb_is_crowded(u32 here, u32 there)
+{
+	return there + 1 < here;
 }
 
 /* Where a waking client waits: on its own queue, on one with an idle CPU, or on the one with the least load. */

@@ -63,10 +63,11 @@ pub struct Tally {
     pub kept_behind: u64,
     pub gave_way: u64,
     pub uncredited: u64,
+    pub waited_for_any: u64,
 }
 
 impl Tally {
-    fn each(&mut self) -> [&mut u64; 13] {
+    fn each(&mut self) -> [&mut u64; 14] {
         [
             &mut self.clamped,
             &mut self.gave_up,
@@ -81,6 +82,7 @@ impl Tally {
             &mut self.kept_behind,
             &mut self.gave_way,
             &mut self.uncredited,
+            &mut self.waited_for_any,
         ]
     }
 
@@ -463,6 +465,15 @@ impl Model {
             let waits = self.waits(k);
             if waits && !waited {
                 self.requeue(k);
+                let parent = self.at(k).parent;
+                let is_root = matches!(self.at(parent).kind, Kind::Base | Kind::BestEffort);
+                if self.at(k).behind && self.waiting_mask(k) == u64::MAX && !is_root {
+                    if self.weight(parent) == 0 {
+                        self.node(k).pass = self.vnow(parent);
+                    }
+                    self.node(k).behind = false;
+                    self.tally.waited_for_any += 1;
+                }
                 self.node(k).waits_from = self.distance(k);
             }
             if waited && !waits {
@@ -709,10 +720,13 @@ impl Model {
         !self.at(waiting).behind && line[..=up_to].iter().any(|&k| self.at(k).behind)
     }
 
-    /// Is a waiting leaf that is bound to some CPUs owed more than what makes a client behind?
-    fn starves(&self, leaf: u32) -> bool {
-        let n = self.at(leaf);
-        n.mask != u64::MAX && n.pass < self.vnow_of(leaf) - scaled(self.rules.behind_ns, n.tickets)
+    /// Is a waiting leaf bound to some CPUs, and it or one of its currencies owed more than what makes a client behind?
+    pub fn starves(&self, leaf: u32) -> bool {
+        let owed = |&k: &u32| {
+            let least = scaled(self.rules.behind_ns, self.at(k).tickets);
+            self.at(k).pass < self.vnow_of(k) - least
+        };
+        self.at(leaf).mask != u64::MAX && self.line(leaf).iter().any(owed)
     }
 
     pub fn overdue(&self, now: u64, patience_ns: u64, mask: u64) -> Option<u32> {
@@ -751,9 +765,15 @@ impl Model {
         if self.at(h).parent == 0 {
             return h != FROZEN;
         }
+        let vnow = self.vnow(self.at(h).parent);
+        let late = |k: u32| self.rules.lottery == 0 && self.at(k).pass > vnow;
+        let is_better = (late(b), self.key(b)) < (late(h), self.key(h));
         if self.is_behind(held, h, b) {
-            let is_due = self.at(b).pass <= self.vnow_of(b);
-            if is_due && self.at(held).mask == u64::MAX && self.starves(best) {
+            let gives_way = match self.at(held).mask {
+                u64::MAX => self.at(b).pass <= vnow,
+                _ => is_better,
+            };
+            if gives_way && self.starves(best) {
                 self.tally.gave_way += 1;
                 return false;
             }
@@ -764,9 +784,7 @@ impl Model {
             self.tally.out_of_turn += 1;
             return false;
         }
-        let vnow = self.vnow(self.at(h).parent);
-        let late = |k: u32| self.rules.lottery == 0 && self.at(k).pass > vnow;
-        (late(h), self.key(h)) <= (late(b), self.key(b))
+        !is_better
     }
 
     fn projected(&self, i: u32, run: &Run) -> i128 {

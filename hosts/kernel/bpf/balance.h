@@ -5,7 +5,8 @@
  *   wakes up, or is run by the kernel itself   on the queue of that CPU (change_queue)
  *   forked                                     on the queue with the least load, its forker's or a neighbour (cpu_for_new)
  *   a CPU finds no thread                      takes one that waits on another queue (pull_to)
- *   a queue's clock is behind another's        the queue gives one away, when one of its CPUs looks for a thread (balance)
+ *   a queue's clock is behind another's        the queue gives one away, when one of its CPUs looks for a thread (balance);
+ *   a thread bound to some CPUs starves        the same, if fewer threads are bound to its CPUs elsewhere
  *   no CPU of a queue is active any more       those that wait there go to another queue, by the price timer (empty_queue)
  *
  * A waiting thread changes its queue in steps, each under one queue's lock: it is taken off the one and is inactive then; it
@@ -32,7 +33,8 @@ struct way {
 	u64 best_worth;
 	u32 best;
 	u32 looks;
-	u64 queues; /* to which one of them may go (reach_of) */
+	u64 queues; /* to which one of them may go (queues_from) */
+	u64 starved; /* the CPUs to which those are bound that starve (starved_on) */
 };
 
 /* One may be under way on a CPU when the timer interrupts, and begins another. */
@@ -384,18 +386,30 @@ static __always_inline void kick_queue(u32 queue)
 	scx_bpf_kick_cpu((s32)queue_cpus[queue & (NR_QUEUES - 1)].first, SCX_KICK_PREEMPT);
 }
 
-/* By how much `other` is ahead of queue `own`, if a thread is to go there that can reach these queues; else 0. */
-static __always_inline u64 ahead_of(u32 own, u32 other, u64 reach)
+/* How far the clock of queue `other` is ahead of another's. */
+static __always_inline u64 lead_of(u32 own, u32 other)
 {
-	u64 gap = tb_gap(load_of(own), load_of(other), queue_cpus[own & (NR_QUEUES - 1)].cpus);
+	return tb_lead_ns(clock_of(own), clock_of(other), mean_load());
+}
 
-	if (other == own || !(reach >> (other & 63) & 1) || !is_served(other))
+/* How many tickets queue `own` is to give to one that leads by lead_ns. */
+static __always_inline u64 gap_to(u32 own, u32 other, u64 lead_ns)
+{
+	return tb_gap(load_of(own), load_of(other), queue_cpus[own & (NR_QUEUES - 1)].cpus, mean_load(), lead_ns);
+}
+
+/* How far `other` is ahead of queue `own`, if a thread is to go there that may go to these queues; else 0. */
+static __always_inline u64 ahead_of(u32 own, u32 other, u64 queues)
+{
+	u64 lead_ns = lead_of(own, other);
+
+	if (other == own || !(queues >> (other & 63) & 1) || !is_served(other))
 		return 0;
-	return tb_ahead(clock_of(own), clock_of(other), gap, mean_load(), tombola_config.bound_ns);
+	return tb_ahead(lead_ns, gap_to(own, other, lead_ns), tombola_config.bound_ns);
 }
 
 /* The queues to which one of the threads may go that have waited longest on a queue. */
-__noinline u64 reach_of(u32 from)
+__noinline u64 queues_from(u32 from)
 {
 	struct run_queue *rq = queue_at(from);
 	struct way *way = way_of(bpf_get_smp_processor_id(), 1);
@@ -425,42 +439,102 @@ static __always_inline void prefer(u32 other, u64 ahead, u32 *partner, u64 *most
  */
 static __noinline u32 partner_of(u32 own)
 {
-	u64 reach = reach_of(own), most = 0;
+	u64 queues = queues_from(own), most = 0;
 	u32 n = tombola_config.nr_queues, partner = own;
 
 	for (u32 k = 0; k < 4; k++) {
 		u32 other = tb_neighbour(own, n, k);
 
-		prefer(other, ahead_of(own, other, reach), &partner, &most);
+		prefer(other, ahead_of(own, other, queues), &partner, &most);
 	}
 	if (partner != own)
 		return partner;
-	if (ahead_of(own, fastest_queue, reach))
+	if (ahead_of(own, fastest_queue, queues))
 		return fastest_queue;
 	for_each_queue(other) {
-		prefer(other, ahead_of(own, other, reach), &partner, &most);
+		prefer(other, ahead_of(own, other, queues), &partner, &most);
 	}
 	return partner;
 }
 
 _Static_assert(NR_QUEUES <= TB_PARTNERS, "a queue looks at all others");
 
-/* A queue whose clock is behind another's gives a thread away. */
-__noinline int balance_clocks(u32 own)
+/* A queue whose clock is behind another's gives a thread away. 1: it did. */
+__noinline u32 balance_clocks(u32 own)
 {
 	u32 to = partner_of(own), leaf;
-	u64 fit, gap, mask;
+	u64 fit, gap, mask, lead_ns = lead_of(own, to);
 
 	if (to == own)
 		return 0;
-	gap = tb_gap(load_of(own), load_of(to), queue_cpus[own & (NR_QUEUES - 1)].cpus);
+	gap = gap_to(own, to, lead_ns);
 	fit = best_fit(own, to, gap);
 	leaf = (u32)fit;
-	if (!leaf || !tb_may_move(gap, fit >> 32, tb_is_far(clock_of(own), clock_of(to), mean_load(), tombola_config.bound_ns)))
+	if (!leaf || !tb_may_move(gap, fit >> 32, tb_is_far(lead_ns, tombola_config.bound_ns)))
 		return 0;
 	mask = mask_of_leaf(leaf, to);
-	if (mask && migrate(leaf, to, mask, 1))
-		kick_queue(to);
+	if (!mask || !migrate(leaf, to, mask, 1))
+		return 0;
+	kick_queue(to);
+	return 1;
+}
+
+/* The CPUs of a queue to which threads are bound that starve, of those that have waited longest. */
+__noinline u64 starved_on(u32 own)
+{
+	struct run_queue *rq = queue_at(own);
+	struct way *way = way_of(bpf_get_smp_processor_id(), 1);
+	u32 leaf;
+
+	if (!rq)
+		return 0;
+	way->starved = 0;
+	for_each_candidate(leaf, rq, way) {
+		if (tb_starves(&rq->economy, RULES, leaf))
+			way->starved |= tb_at(&rq->economy, leaf)->mask;
+	}
+	return way->starved;
+}
+
+/* A thread bound to one of these CPUs goes where fewer are bound to its CPUs, if there is such a queue. 1: it did. */
+__noinline u32 spread(u32 leaf, u32 own, u64 starved)
+{
+	u64 here = tb_global_pool.client[slot(leaf)].mask;
+	struct run_queue *rq = queue_at(own);
+	u32 crowd;
+
+	if (!rq || !~here || !(here & starved) || task_at(leaf)->queue != own)
+		return 0;
+	crowd = tb_crowd(&rq->economy, here);
+	for_each_queue(to) {
+		struct run_queue *other = queue_at(to);
+		u64 there;
+
+		if (!other || to == own || !(task_at(leaf)->queues >> (to & 63) & 1))
+			continue;
+		there = mask_of_leaf(leaf, to);
+		if (there && tb_is_crowded(crowd, tb_crowd(&other->economy, there)) && migrate(leaf, to, there, 1)) {
+			kick_queue(to);
+			return 1;
+		}
+	}
+	return 0;
+}
+
+/* Threads bound to some of a queue's CPUs starve: one that is bound there goes, if it has a better place. */
+__noinline int balance_bound(u32 own)
+{
+	u64 starved = starved_on(own);
+	struct way *way = way_of(bpf_get_smp_processor_id(), 1);
+	struct run_queue *rq = queue_at(own);
+	u32 leaf;
+
+	if (!rq || !starved)
+		return 0;
+	for_each_candidate(leaf, rq, way) {
+		if (spread(leaf, own, starved))
+			break;
+	}
 	return 0;
 }
 
@@ -511,7 +585,8 @@ static __always_inline void balance(struct run_queue *rq, u32 own, u64 now)
 		balance_like_mqs(own, now);
 	} else {
 		rq->look_ns = tb_next_look(now, tombola_config.bound_ns, bpf_get_prandom_u32());
-		balance_clocks(own);
+		if (!balance_clocks(own) && rq->economy.bound_leaves)
+			balance_bound(own);
 	}
 }
 

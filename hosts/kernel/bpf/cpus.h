@@ -146,6 +146,24 @@ static __always_inline u64 mask_of(struct task_struct *p, u32 queue)
 	return mask ? mask : p->cpus_ptr->bits[0];
 }
 
+/* The active CPUs on which a thread may run, if not all; else 0. CPU n has bit n mod 64. */
+static __noinline u64 reach_of(struct task_struct *p)
+{
+	u64 reach = 0, set = cpus_of(p);
+
+	if (is_bound(p))
+		return 1ull << (scx_bpf_task_cpu(p) & 63);
+	if ((u32)p->nr_cpus_allowed >= tombola_config.nr_cpus)
+		return 0;
+	for (u32 word = 0; word < NR_CPU_WORDS && can_loop; word++) {
+		u64 allowed = 0;
+
+		bpf_probe_read_kernel(&allowed, sizeof(allowed), (const u64 *)set + word);
+		reach |= allowed & active_cpus(word);
+	}
+	return reach;
+}
+
 /* The queues with an active CPU on which a thread may run, a bit each. */
 static __noinline u64 queues_of(struct task_struct *p)
 {

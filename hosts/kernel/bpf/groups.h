@@ -22,12 +22,12 @@ struct part {
 	u64 shifted; /* by how much of its group's shift its pass was shifted */
 	u64 offset;  /* vnow is ahead of its clock by so much (queues.h), */
 	u64 cut;     /* and by what the price timer has cut from the clock, which takes no lock */
-	u64 bound;   /* a leaf: its thread counts as bound to some queues */
+	u64 bound;   /* a leaf: 1, its thread counts as bound to some CPUs */
 };
 
 struct part parts[IF_SEVERAL(TB_CLIENTS)];
 
-/* Threads that may run on all queues, and others; or on how many CPUs they can be at once. */
+/* Threads that may run on all CPUs, and others; or on how many CPUs they can be at once. */
 struct width {
 	u64 free, bound;
 };
@@ -38,7 +38,7 @@ struct group {
 	u64 all;          /* the sum of `here` over its parts; 0: none of its threads is runnable */
 	u64 of_threads;   /* usable tickets of the runnable threads that are directly in it */
 	struct width own; /* these threads */
-	u64 reach;        /* the queues to which its bound threads may go, a bit each, since that was last forgotten; */
+	u64 reach;        /* the CPUs on which its bound threads may run (reach_of), since that was last forgotten; */
 	u64 former_reach; /* and before */
 
 	/* Written by the price timer (queues.h): */
@@ -137,10 +137,10 @@ static __always_inline void count_in(u32 i, u64 usable)
 	__sync_fetch_and_add(&group_at(i)->all, usable);
 }
 
-/* May a thread not run on all queues? */
+/* May a thread not run on all CPUs? */
 static __always_inline bool is_bound_to_some(u32 leaf)
 {
-	return task_at(leaf)->queues != ~0ull >> (64 - tombola_config.nr_queues);
+	return task_at(leaf)->reach != 0;
 }
 
 static __always_inline void count_width(struct width *width, bool bound, u64 by)
@@ -148,11 +148,11 @@ static __always_inline void count_width(struct width *width, bool bound, u64 by)
 	__sync_fetch_and_add(bound ? &width->bound : &width->free, by);
 }
 
-/* The queues to which a bound thread in a group may go. They are forgotten now and then, so it says so again. */
-static __always_inline void note_reach(struct group *group, u64 queues)
+/* The CPUs on which a bound thread in a group may run. They are forgotten now and then, so it says so again. */
+static __always_inline void note_reach(struct group *group, u64 reach)
 {
-	if (queues & ~group->reach)
-		__sync_fetch_and_or(&group->reach, queues);
+	if (reach & ~group->reach)
+		__sync_fetch_and_or(&group->reach, reach);
 }
 
 /* Under the lock: so many tickets of a leaf's thread count in its group from now on, 0 for none. */
@@ -166,7 +166,7 @@ static __always_inline void count_thread(u32 leaf, struct group *group, u64 usab
 	if (usable)
 		count_width(&group->own, part->bound, 1);
 	if (usable && part->bound)
-		note_reach(group, task_at(leaf)->queues);
+		note_reach(group, task_at(leaf)->reach);
 }
 
 /* Periods, each with new prices; when the last one ended, and how long it was. Written by the price timer. */
@@ -350,7 +350,7 @@ __noinline int recount(u32 leaf)
 	if (part_at(leaf)->told && !is_counted(leaf, usable_of(q, leaf)))
 		step_recount(leaf, place);
 	if (part_at(leaf)->bound)
-		note_reach(group_at(i), task_at(leaf)->queues);
+		note_reach(group_at(i), task_at(leaf)->reach);
 	tb_loop(TB_DEPTH) {
 		struct part *part = part_at(i);
 		struct group *group = group_at(i);
@@ -468,11 +468,11 @@ __noinline int look_at_clocks(u32 i)
 	return 0;
 }
 
-/* If all parts of a group are on one side of its pass, they are shifted, or it follows them (queues.h). */
+/* By how much the parts of a group are off its pass in the mean, they are shifted, or it follows them (queues.h). */
 static __noinline int shift_parts(u32 i)
 {
 	struct group *group = group_at(i);
-	u64 pass = group->pass, behind = pass + (1ull << 62), ahead = pass - (1ull << 62), off;
+	u64 pass = group->pass, sum = 0, tickets = 0, off;
 	u32 can_use = 0;
 
 	group->strays = 0;
@@ -483,16 +483,11 @@ static __noinline int shift_parts(u32 i)
 
 		if (!(c->state & TB_ACTIVE))
 			continue;
-		if (tb_before(part, behind))
-			behind = part;
-		if (tb_before(ahead, part))
-			ahead = part;
+		sum += tb_off_of(pass, part, c->tickets);
+		tickets += c->tickets;
 		can_use |= !(c->state & TB_BEHIND);
 	}
-	/* None is active. */
-	if (tb_before(ahead, behind))
-		return 0;
-	off = tb_off(pass, behind, ahead);
+	off = tb_off(sum, tickets);
 	if (can_use)
 		group->shift -= off;
 	else if (!tb_is_negative(off))
@@ -500,13 +495,16 @@ static __noinline int shift_parts(u32 i)
 	return 0;
 }
 
-static __always_inline u64 cpus_of_queues(u64 queues)
+/* How many CPUs these are (reach_of). */
+static __noinline u64 cpus_in(u64 reach)
 {
 	u64 cpus = 0;
 
-	for_each_queue(queue) {
-		if (queues >> (queue & 63) & 1)
-			cpus += queue_cpus[queue & (NR_QUEUES - 1)].cpus;
+	tb_loop(64) {
+		if (!reach)
+			break;
+		cpus += (tombola_config.nr_cpus + 63 - tb_lowest(reach)) / 64;
+		reach &= reach - 1;
 	}
 	return cpus;
 }
@@ -520,7 +518,7 @@ static __noinline int renew_width(u32 i)
 	u64 reach = group->reach | group->former_reach;
 
 	if (bound)
-		bound = tb_min(bound, cpus_of_queues(reach));
+		bound = tb_min(bound, cpus_in(reach));
 	group->widest = tb_widest(group->widest, free + bound);
 	group->inner.free = group->inner.bound = 0;
 	if (!(periods % TB_REACH_PERIODS)) {

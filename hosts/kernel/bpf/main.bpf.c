@@ -110,6 +110,7 @@ void BPF_STRUCT_OPS(tombola_enqueue, struct task_struct *p, u64 enq_flags)
 	state_of(t->client)->id = (u32)p->pid;
 	if (several()) {
 		t->queues = queues_of(p);
+		t->reach = reach_of(p);
 		change_queue(t->client, place_to_wait(cpu));
 	}
 	mask = mask_of(p, place_of_leaf(t->client));
@@ -341,6 +342,7 @@ void BPF_STRUCT_OPS(tombola_running, struct task_struct *p)
 		count(TOMBOLA_COUNT_RAN_UNPICKED);
 		if (several()) {
 			t->queues = queues_of(p);
+			t->reach = reach_of(p);
 			change_queue(t->client, place_of_cpu(cpu));
 		}
 		step_join(t->client, mask_of(p, place_of_cpu(cpu)));

@@ -249,6 +249,7 @@ struct task {
 	u32 arriving; /* it is being moved there (balance.h) */
 	/* and by the thread's own operations: */
 	u64 queues;  /* on which it may run, a bit for each */
+	u64 reach;   /* the CPUs on which it may run, if not on all (reach_of) */
 };
 
 struct task tasks[TB_CLIENTS];

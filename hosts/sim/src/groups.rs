@@ -2,8 +2,8 @@
 
 use tombola_core::limits::{CLIENTS, DEPTH, DRAW_SHIFT, REACH_PERIODS};
 use tombola_core::queues::{
-    CPU, PRICE_MAX, SCALE, entitled, excess, group_clock, merged, off, price, share, usable,
-    widest, width,
+    CPU, PRICE_MAX, SCALE, entitled, excess, group_clock, merged, off, off_of, price, share,
+    usable, widest, width,
 };
 use tombola_core::{ACTIVE, BEHIND, Economy, Kind, advance};
 
@@ -54,7 +54,7 @@ struct Group {
     parts: Vec<Part>,
 }
 
-/// Threads that may go to all queues, and others; or on how many CPUs they can be at once (`queues.h`).
+/// Threads that may run on all CPUs, and others; or on how many CPUs they can be at once (`queues.h`).
 #[derive(Default)]
 struct Width {
     free: u64,
@@ -120,7 +120,7 @@ pub struct Groups {
     periods: u64,
 }
 
-/// The queues to which a thread may go, as the CPUs that these have, in a mask; `None`: to all.
+/// The CPUs on which a thread may run, as a mask; `None`: on all.
 pub type Reach = Option<u64>;
 
 /// The passes of the parts that a thread leaves, from the innermost one on.
@@ -504,7 +504,7 @@ impl Groups {
         }
     }
 
-    /// If all parts of a group are on one side of its pass, they are shifted, or it follows them (queues.h).
+    /// By how much the parts of a group are off its pass in the mean, they are shifted, or it follows them (queues.h).
     fn shift_parts(&mut self, economy: &Economy, g: usize) {
         let of = &self.groups[g];
         let Some(pass) = of.pass.filter(|_| of.strays) else {
@@ -512,23 +512,19 @@ impl Groups {
         };
         let clients = (of.parts.iter()).map(|part| (part, economy.client(part.client)));
         let active = clients.filter(|(_, client)| client.state & ACTIVE != 0);
-        let (mut least, mut most, mut can_use) = (i64::MAX, i64::MIN, false);
+        let (mut sum, mut tickets, mut can_use) = (0_u64, 0, false);
         for (part, client) in active {
             let offset = self.offset(g, part.queue);
             // With the shift that it has not got yet, not having been charged since.
             let shift = of.shift.wrapping_sub(part.shifted);
-            let part_pass = client.pass.wrapping_sub(offset);
-            let ahead = part_pass.wrapping_add(shift).wrapping_sub(pass) as i64;
-            (least, most) = (least.min(ahead), most.max(ahead));
+            let part_pass = client.pass.wrapping_sub(offset).wrapping_add(shift);
+            sum = sum.wrapping_add(off_of(pass, part_pass, client.tickets));
+            tickets += u64::from(client.tickets);
             can_use |= client.state & BEHIND == 0;
         }
         let of = &mut self.groups[g];
         of.strays = false;
-        if least > most {
-            return;
-        }
-        let [behind, ahead] = [least, most].map(|by| pass.wrapping_add_signed(by));
-        let off = off(pass, behind, ahead);
+        let off = off(sum, tickets);
         if can_use {
             of.shift = of.shift.wrapping_sub(off as u64);
         } else if off > 0 {

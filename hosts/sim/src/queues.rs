@@ -122,16 +122,14 @@ impl Queues {
         first..self.topology.cpus.min(first + self.cpus_each)
     }
 
-    /// Where a task with this mask may run.
+    /// The CPUs on which a task with this mask may run.
     pub fn reach(&self, mask: u64) -> Reach {
         if mask == ANYWHERE {
             return None;
         }
-        let bits = |cpus: std::ops::Range<usize>| cpus.fold(0, |bits, cpu| bits | 1 << (cpu % 64));
         let cpus = self.topology.cpus.min(64);
-        let may_run = (0..cpus).filter(|cpu| mask >> cpu & 1 != 0);
-        let reach = may_run.fold(0, |reach, cpu| reach | bits(self.cpus(self.of(cpu))));
-        (reach != bits(0..cpus)).then_some(reach)
+        let all = u64::MAX >> (64 - cpus);
+        Some(mask & all).filter(|&mask| mask != all)
     }
 
     pub fn load(&self, queue: usize) -> u64 {

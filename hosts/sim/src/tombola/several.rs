@@ -1,7 +1,7 @@
 //! Several queues: where a task wakes up, what an idle CPU takes, and what a queue gives to another one.
 
 use super::{Tombola, Waker};
-use crate::machine::{Machine, TaskId};
+use crate::machine::{ANYWHERE, Machine, TaskId};
 use crate::queues::{Balance, Queues};
 use tombola_core::queues::{self, Place};
 
@@ -197,7 +197,9 @@ impl Tombola {
             return;
         }
         let moving = match rule {
-            Balance::Clock => self.balance_clocks(machine, own, &waiting),
+            Balance::Clock => self
+                .balance_clocks(machine, own, &waiting)
+                .or_else(|| self.balance_bound(machine, own, &waiting)),
             Balance::Mqs => self.balance_like_mqs(machine, own, &waiting),
         };
         if let Some((task, to)) = moving {
@@ -222,11 +224,9 @@ impl Tombola {
         let (clock, load) = (queues.clock(&self.economy, own), queues.load(own));
         let (mean, bound_ns) = (queues.groups.mean_load(), queues.bound_ns);
         let cpus = queues.cpus(own).len() as u64;
-        let gap = |other| queues::gap(load, queues.load(other), cpus);
-        let ahead = |other| {
-            let theirs = queues.clock(&self.economy, other);
-            queues::ahead(clock, theirs, gap(other), mean, bound_ns)
-        };
+        let lead_ns = |other| queues::lead_ns(clock, queues.clock(&self.economy, other), mean);
+        let gap = |other| queues::gap(load, queues.load(other), cpus, mean, lead_ns(other));
+        let ahead = |other| queues::ahead(lead_ns(other), gap(other), bound_ns);
         let is_partner = |&other: &usize| {
             ahead(other) > 0 && (waiting.iter()).any(|&task| self.may_run_on(machine, task, other))
         };
@@ -237,9 +237,41 @@ impl Tombola {
             .or_else(|| best(&mut std::iter::once(queues.fastest)))
             .or_else(|| best(&mut { others }))?;
         let (task, worth) = self.best_fit(machine, waiting, to, gap(to))?;
-        let theirs = queues.clock(&self.economy, to);
-        let is_far = queues::is_far(clock, theirs, mean, bound_ns);
+        let is_far = queues::is_far(lead_ns(to), bound_ns);
         queues::may_move(gap(to), worth, is_far).then_some((task, to))
+    }
+
+    /// Tasks bound to some of a queue's CPUs starve: one that is bound there goes, if fewer are bound to its CPUs elsewhere.
+    fn balance_bound(
+        &mut self,
+        machine: &Machine,
+        own: usize,
+        waiting: &[TaskId],
+    ) -> Option<(TaskId, usize)> {
+        let mut starved = 0;
+        for &task in waiting {
+            let leaf = self.leaf(task);
+            if self.economy.on(own).starves(leaf) {
+                starved |= self.mask(machine, task, own);
+            }
+        }
+        for &task in waiting {
+            let here = self.mask(machine, task, own);
+            if here == ANYWHERE || here & starved == 0 {
+                continue;
+            }
+            let crowd = self.economy.on(own).crowd(here);
+            for to in 0..self.several().count() {
+                let there = self.mask(machine, task, to);
+                if to != own
+                    && there != 0
+                    && queues::is_crowded(crowd, self.economy.on(to).crowd(there))
+                {
+                    return Some((task, to));
+                }
+            }
+        }
+        None
     }
 
     /// MQS's rule; the head of its best list is here the task that has waited longest.
