@@ -224,10 +224,10 @@ TB_INLINE u64 tb_off_of(u64 group_pass, u64 pass, u64 tickets)
 }
 
 /*
- * By how much the active parts of a group are ahead of its pass, or behind it (negative), in the mean by tickets. Service advances
- * this mean as it does the group's pass, so the difference is what was lost or gained otherwise: mostly what parts were held. If a
- * part can use its tickets, all are shifted back by that. If none can, the group's pass follows them: what the group could not
- * use is forgiven.
+ * By how much the active parts of a group are ahead of its pass, or behind it (negative), in the mean by tickets. Service
+ * advances this mean as it does the group's pass, so the difference is what was lost or gained otherwise: mostly what parts were
+ * held. If a part can use its tickets, all are shifted back by that. If none can, the group's pass follows them: what the group
+ * could not use is forgiven.
  */
 TB_INLINE u64 tb_off(u64 sum, u64 tickets)
 {
