@@ -213,8 +213,8 @@ TB_INLINE u32 tb_hold(struct tb_queue *q, const struct tb_rules *r, u32 i, u64 g
 }
 
 /*
- * How far a part is ahead of its group's pass, or behind (negative), in service: to be added up for tb_off. The sum is below 2^60,
- * as all tickets of a group are below 2^22.
+ * How far a part is ahead of its group's pass, or behind (negative), in service: to be added up for tb_off. The sum is below
+ * 2^60, as all tickets of a group are below 2^22.
  */
 #define TB_OFF_MAX (1ull << 38)
 
