@@ -35,7 +35,7 @@ pub fn off_of(group_pass: u64, pass: u64, tickets: u32) -> u64 {
     ffi::off_of(group_pass, pass, u64::from(tickets))
 }
 
-/// By how much the active parts of a group are ahead of its pass in the mean, by all of their tickets; negative if they are behind.
+/// By how much the active parts of a group are ahead of its pass in the mean by tickets; negative if they are behind.
 #[must_use]
 pub fn off(sum: u64, tickets: u64) -> i64 {
     ffi::off(sum, tickets) as i64

@@ -111,8 +111,8 @@ fn tickets_change_after_a_long_sleep() {
 }
 
 /// Alice has had 60 ms with each of 40 threads that nothing could preempt, out of turn. A thread of hers that runs now has waited
-/// for the others, and bob, bound to a CPU, for her: both are behind. Bob is next there, although she is not ahead of the mean, in
-/// which he is missing.
+/// for the others, and bob, bound to a CPU, for her: both are behind. Bob is next there, although she is not ahead of the mean,
+/// in which he is missing.
 #[test]
 fn a_client_that_is_behind_does_not_wait_for_another() {
     const MS: u64 = 1_000_000;

@@ -276,9 +276,9 @@ TB_INLINE u32 tb_is_far(u64 lead_ns, u64 bound_ns)
 }
 
 /*
- * The tickets, for all CPUs of a queue, that are to go to another one whose clock is lead_ns ahead; 0: none are. They are those by
- * which its load exceeds the other's, and as many more as would bring the clocks together in 2^TB_CLOSE_SHIFT ns. For loads say
- * what clients could use, not what they receive: of two queues with the same load, one may serve its clients less for good.
+ * The tickets, for all CPUs of a queue, that are to go to another one whose clock is lead_ns ahead; 0: none are. They are those
+ * by which its load exceeds the other's, and as many more as would bring the clocks together in 2^TB_CLOSE_SHIFT ns. For loads
+ * say what clients could use, not what they receive: of two queues with the same load, one may serve its clients less for good.
  */
 #define TB_CLOSE_SHIFT 32
 

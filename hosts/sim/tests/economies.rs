@@ -197,9 +197,9 @@ fn table(mode: Mode, seed: u64, judged: &Judged) -> String {
 const ECONOMIES: u64 = 200;
 
 /// How many of those may fail, of each kind. To be lowered with each fault that is corrected. They were counted anew twice: when
-/// the simulated machine began to prefer the idle CPU where a task ran last, as the kernel does, one more in one mode and one fewer
-/// in two; and when a client that waits for any CPU ceased to be behind, 11 fewer in four modes, and one lottery more. (Of the
-/// lotteries 200 to 799, 62 fail since, not 61.)
+/// the simulated machine began to prefer the idle CPU where a task ran last, as the kernel does, one more in one mode and one
+/// fewer in two; and when a client that waits for any CPU ceased to be behind, 11 fewer in four modes, and one lottery more. (Of
+/// the lotteries 200 to 799, 62 fail since, not 61.)
 fn failures_max(mode: Mode) -> [usize; 3] {
     match mode {
         Mode::Static => [0, 0, 5],
