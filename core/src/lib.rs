@@ -377,7 +377,7 @@ impl Economy {
         ffi::keeps(queue, rules, held, best) != 0
     }
 
-    /// Is a waiting leaf bound to some CPUs, and owed more there than what makes a client behind?
+    /// Is a waiting leaf bound to some CPUs, and it or one of its currencies owed more than what makes a client behind?
     pub fn starves(&mut self, leaf: u32) -> bool {
         self.check_leaf(leaf);
         let (queue, rules) = self.c();

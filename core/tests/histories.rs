@@ -155,8 +155,8 @@ fn a_client_that_is_behind_does_not_wait_for_another() {
     assert!(!economy.keeps(threads[0], hog));
 }
 
-/// Of alice's three threads, each has a CPU to itself. The one with nearly all of her tickets could not use
-/// them, and is behind. When it waits it counts again, or her vnow would be the pass of a thread of one ticket.
+/// Of alice's three threads, each has a CPU to itself. The one with nearly all of her tickets could not use them, and is behind.
+/// When it waits it counts again, or her vnow would be the pass of a thread of one ticket.
 #[test]
 fn a_client_that_waits_for_any_cpu_counts() {
     const MS: u64 = 1_000_000;
@@ -185,8 +185,7 @@ fn a_client_that_waits_for_any_cpu_counts() {
     assert_eq!(economy.pick(u64::MAX), Some(large));
 }
 
-/// A thread of bob's two-threaded process waits for CPU 0, and has waited no longer than the other one; but the process is owed
-/// much by bob. The thread that has the CPU, and needs it, may run on any.
+/// A process waits for CPU 0. Its only thread is owed nothing by it, but it is owed much by bob.
 #[test]
 fn a_bound_thread_starves_if_its_process_is_owed_much() {
     const MS: u64 = 1_000_000;
@@ -208,7 +207,7 @@ fn a_bound_thread_starves_if_its_process_is_owed_much() {
     );
     assert_eq!(economy.client(thread).pass, economy.client(process).vnow);
     assert!(economy.starves(thread));
-    // Neither does one that may run on any CPU.
+    // One that may run on any CPU does not.
     economy.wait(thread, u64::MAX, 0);
     assert!(!economy.starves(thread));
 }

@@ -890,6 +890,8 @@ TB_FN u32 tb_starves(struct tb_queue *q, const struct tb_rules *r, u32 leaf)
 {
 	u64 starves = 0, bound = tb_is_some(~tb_at(q, leaf)->mask);
 
+	if (!q->bound_leaves)
+		return 0;
 	tb_loop(TB_DEPTH) {
 		struct tb_client *c = tb_at(q, leaf);
 

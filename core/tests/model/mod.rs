@@ -721,7 +721,7 @@ impl Model {
     }
 
     /// Is a waiting leaf bound to some CPUs, and it or one of its currencies owed more than what makes a client behind?
-    pub fn starves(&self, leaf: u32) -> bool {
+    fn starves(&self, leaf: u32) -> bool {
         let owed = |&k: &u32| {
             let least = scaled(self.rules.behind_ns, self.at(k).tickets);
             self.at(k).pass < self.vnow_of(k) - least

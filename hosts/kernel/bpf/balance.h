@@ -34,7 +34,7 @@ struct way {
 	u32 best;
 	u32 looks;
 	u64 queues; /* to which one of them may go (queues_from) */
-	u64 starved; /* the CPUs to which those are bound that starve (starved_on) */
+	u64 starved; /* the CPUs to which those are bound that starve (balance_bound) */
 };
 
 /* One may be under way on a CPU when the timer interrupts, and begins another. */
@@ -386,6 +386,15 @@ static __always_inline void kick_queue(u32 queue)
 	scx_bpf_kick_cpu((s32)queue_cpus[queue & (NR_QUEUES - 1)].first, SCX_KICK_PREEMPT);
 }
 
+/* A waiting thread is given to another queue, where it may run on the CPUs of `mask`; 0: on none. 1: it was. */
+static __always_inline u32 give(u32 leaf, u32 to, u64 mask)
+{
+	if (!mask || !migrate(leaf, to, mask, 1))
+		return 0;
+	kick_queue(to);
+	return 1;
+}
+
 /* How far the clock of queue `other` is ahead of another's. */
 static __always_inline u64 lead_of(u32 own, u32 other)
 {
@@ -463,7 +472,7 @@ _Static_assert(NR_QUEUES <= TB_PARTNERS, "a queue looks at all others");
 __noinline u32 balance_clocks(u32 own)
 {
 	u32 to = partner_of(own), leaf;
-	u64 fit, gap, mask, lead_ns = lead_of(own, to);
+	u64 fit, gap, lead_ns = lead_of(own, to);
 
 	if (to == own)
 		return 0;
@@ -472,28 +481,7 @@ __noinline u32 balance_clocks(u32 own)
 	leaf = (u32)fit;
 	if (!leaf || !tb_may_move(gap, fit >> 32, tb_is_far(lead_ns, tombola_config.bound_ns)))
 		return 0;
-	mask = mask_of_leaf(leaf, to);
-	if (!mask || !migrate(leaf, to, mask, 1))
-		return 0;
-	kick_queue(to);
-	return 1;
-}
-
-/* The CPUs of a queue to which threads are bound that starve, of those that have waited longest. */
-__noinline u64 starved_on(u32 own)
-{
-	struct run_queue *rq = queue_at(own);
-	struct way *way = way_of(bpf_get_smp_processor_id(), 1);
-	u32 leaf;
-
-	if (!rq)
-		return 0;
-	way->starved = 0;
-	for_each_candidate(leaf, rq, way) {
-		if (tb_starves(&rq->economy, RULES, leaf))
-			way->starved |= tb_at(&rq->economy, leaf)->mask;
-	}
-	return way->starved;
+	return give(leaf, to, mask_of_leaf(leaf, to));
 }
 
 /* A thread bound to one of these CPUs goes where fewer are bound to its CPUs, if there is such a queue. 1: it did. */
@@ -513,10 +501,8 @@ __noinline u32 spread(u32 leaf, u32 own, u64 starved)
 		if (!other || to == own || !(task_at(leaf)->queues >> (to & 63) & 1))
 			continue;
 		there = mask_of_leaf(leaf, to);
-		if (there && tb_is_crowded(crowd, tb_crowd(&other->economy, there)) && migrate(leaf, to, there, 1)) {
-			kick_queue(to);
+		if (there && tb_is_crowded(crowd, tb_crowd(&other->economy, there)) && give(leaf, to, there))
 			return 1;
-		}
 	}
 	return 0;
 }
@@ -524,15 +510,21 @@ __noinline u32 spread(u32 leaf, u32 own, u64 starved)
 /* Threads bound to some of a queue's CPUs starve: one that is bound there goes, if it has a better place. */
 __noinline int balance_bound(u32 own)
 {
-	u64 starved = starved_on(own);
 	struct way *way = way_of(bpf_get_smp_processor_id(), 1);
 	struct run_queue *rq = queue_at(own);
 	u32 leaf;
 
-	if (!rq || !starved)
+	if (!rq)
+		return 0;
+	way->starved = 0;
+	for_each_candidate(leaf, rq, way) {
+		if (tb_starves(&rq->economy, RULES, leaf))
+			way->starved |= tb_at(&rq->economy, leaf)->mask;
+	}
+	if (!way->starved)
 		return 0;
 	for_each_candidate(leaf, rq, way) {
-		if (spread(leaf, own, starved))
+		if (spread(leaf, own, way->starved))
 			break;
 	}
 	return 0;
@@ -557,7 +549,6 @@ __noinline int balance_like_mqs(u32 own, u64 now)
 {
 	u32 n = tombola_config.nr_queues, k, to, leaf;
 	struct run_queue *rq = queue_at(own);
-	u64 mask;
 
 	if (!rq)
 		return 0;
@@ -569,9 +560,7 @@ __noinline int balance_like_mqs(u32 own, u64 now)
 	to = tb_mqs_neighbour(own, n, k);
 	if (to == own || !worth_to(leaf, own, to))
 		return 0;
-	mask = mask_of_leaf(leaf, to);
-	if (mask && migrate(leaf, to, mask, 1))
-		kick_queue(to);
+	give(leaf, to, mask_of_leaf(leaf, to));
 	return 0;
 }
 

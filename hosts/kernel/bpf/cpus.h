@@ -177,3 +177,10 @@ static __noinline u64 queues_of(struct task_struct *p)
 	}
 	return queues;
 }
+
+/* Several run queues: where a thread may run now. */
+static __always_inline void note_affinity(struct task *t, struct task_struct *p)
+{
+	t->queues = queues_of(p);
+	t->reach = reach_of(p);
+}

@@ -109,8 +109,7 @@ void BPF_STRUCT_OPS(tombola_enqueue, struct task_struct *p, u64 enq_flags)
 	/* A thread that executes a program and is not its process's first takes over the pid of the first. */
 	state_of(t->client)->id = (u32)p->pid;
 	if (several()) {
-		t->queues = queues_of(p);
-		t->reach = reach_of(p);
+		note_affinity(t, p);
 		change_queue(t->client, place_to_wait(cpu));
 	}
 	mask = mask_of(p, place_of_leaf(t->client));
@@ -341,8 +340,7 @@ void BPF_STRUCT_OPS(tombola_running, struct task_struct *p)
 		 */
 		count(TOMBOLA_COUNT_RAN_UNPICKED);
 		if (several()) {
-			t->queues = queues_of(p);
-			t->reach = reach_of(p);
+			note_affinity(t, p);
 			change_queue(t->client, place_of_cpu(cpu));
 		}
 		step_join(t->client, mask_of(p, place_of_cpu(cpu)));

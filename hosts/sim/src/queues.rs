@@ -1,5 +1,6 @@
 //! Tombola's run queues on a machine: which CPUs share one, and how loaded they are.
 
+use crate::entitlement::all_cpus;
 use crate::groups::{Groups, Reach};
 use crate::machine::{ANYWHERE, Topology};
 use crate::program::MS;
@@ -127,8 +128,7 @@ impl Queues {
         if mask == ANYWHERE {
             return None;
         }
-        let cpus = self.topology.cpus.min(64);
-        let all = u64::MAX >> (64 - cpus);
+        let all = all_cpus(self.topology.cpus);
         Some(mask & all).filter(|&mask| mask != all)
     }
 
