@@ -140,6 +140,7 @@ pub(crate) struct Queue {
     pub epoch: u8,
     pub bound: [u16; 64],
     pub contested: u64,
+    pub movable: u64,
     pub clamped: u64,
     pub charge_also: u32,
     pub bill: Bill,
@@ -206,6 +207,7 @@ c_functions! {
     "tombola_withdraw" withdraw(q: &mut Queue, i: u32) -> u32;
     "tombola_charge" charge(q: &mut Queue, r: &Rules, i: u32, bill: &Bill) -> u32;
     "tombola_pick" pick(q: &mut Queue, r: &Rules, mask: u64) -> u32;
+    "tombola_runs" runs(q: &mut Queue, leaf: u32, mask: u64) -> u32;
     "tombola_overdue" overdue(q: &mut Queue, now: u64, patience_ns: u64, mask: u64) -> u32;
     "tombola_meet" meet(q: &mut Queue, a: u32, b: u32) -> u64;
     "tombola_keeps" keeps(q: &mut Queue, r: &Rules, held: u32, best: u32) -> u32;
@@ -289,7 +291,7 @@ mod tests {
         let pool = layout!(Pool: free used fresh client);
         let queue = layout!(Queue: base oldest newest waiting behind bound_leaves passed_mask passed_over passed
             after_all picked epoch
-            bound contested clamped charge_also bill pool);
+            bound contested movable clamped charge_also bill pool);
         let rules = layout!(Rules: quantum_ns lag_ns credit_ns behind_ns protect_ns lottery);
         let bill = layout!(Bill: used_ns precharge_ns next_ns seed);
         let run = layout!(Run: ran_ns precharge_ns woke);

@@ -355,6 +355,12 @@ impl Economy {
         some(ffi::pick(queue, rules, mask))
     }
 
+    /// A leaf begins to run on the CPU of `mask`, or goes on there; `None`: the CPU idles.
+    pub fn runs(&mut self, leaf: Option<u32>, mask: u64) {
+        let _ = leaf.inspect(|&leaf| self.check_leaf(leaf));
+        ffi::runs(self.c().0, leaf.unwrap_or(0), mask);
+    }
+
     /// The first of the four oldest waiting leaves that may run on `mask`, if it has waited for `patience_ns`.
     pub fn overdue(&mut self, now: u64, patience_ns: u64, mask: u64) -> Option<u32> {
         some(ffi::overdue(self.c().0, now, patience_ns, mask))

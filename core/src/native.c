@@ -79,6 +79,11 @@ u32 EXPORT(pick)(struct tb_queue *q, const struct tb_rules *r, u64 mask)
 	return tb_pick(q, r, mask);
 }
 
+u32 EXPORT(runs)(struct tb_queue *q, u32 leaf, u64 mask)
+{
+	return tb_runs(q, leaf, mask);
+}
+
 u32 EXPORT(overdue)(struct tb_queue *q, u64 now, u64 patience_ns, u64 mask)
 {
 	return tb_overdue(q, now, patience_ns, mask);
@@ -361,7 +366,7 @@ u64 EXPORT(layout)(u32 which)
 		sizeof(struct tb_queue), IN(base), IN(oldest), IN(newest), IN(waiting),
 		IN(behind), IN(bound_leaves), IN(passed_mask), IN(passed_over),
 		IN(passed), IN(after_all), IN(picked), IN(epoch),
-		IN(bound), IN(contested), IN(clamped), IN(charge_also), IN(bill), IN(pool),
+		IN(bound), IN(contested), IN(movable), IN(clamped), IN(charge_also), IN(bill), IN(pool),
 		sizeof(struct tb_rules), offsetof(struct tb_rules, quantum_ns), offsetof(struct tb_rules, lag_ns),
 		offsetof(struct tb_rules, credit_ns), offsetof(struct tb_rules, behind_ns),
 		offsetof(struct tb_rules, protect_ns), offsetof(struct tb_rules, lottery),

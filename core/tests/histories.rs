@@ -211,3 +211,44 @@ fn a_bound_thread_starves_if_its_process_is_owed_much() {
     economy.wait(thread, u64::MAX, 0);
     assert!(!economy.starves(thread));
 }
+
+/// One of alice's threads waits for CPU 1. It has nearly all of her tickets, and is behind. While a thread is on CPU 1 that could
+/// run elsewhere, she leaves CPU 0 to carol; but not if that thread is bound to CPU 1, too.
+#[test]
+fn a_user_waits_for_a_cpu_that_can_be_had() {
+    const MS: u64 = 1_000_000;
+    let mut economy = Economy::new(Rules::stride(MS));
+    let [alice, bob, carol] = [10_000, 1000, 1000].map(|tickets| {
+        economy
+            .new_client(Kind::User, BEST_EFFORT, tickets)
+            .unwrap()
+    });
+    let mut thread = |user, tickets, mask| {
+        let leaf = (economy.new_client(Kind::Thread, user, tickets)).unwrap();
+        economy.join(leaf, mask);
+        leaf
+    };
+    let bound = thread(alice, 1000, 0b10);
+    let small = thread(alice, 1, u64::MAX);
+    let hog = thread(bob, 100, u64::MAX);
+    let bound_hog = thread(bob, 100, 0b10);
+    let other = thread(carol, 100, u64::MAX);
+    for (leaf, used_ns) in [(other, 5 * MS), (small, 40 * MS), (bound, MS)] {
+        let bill = Bill {
+            used_ns,
+            ..Bill::default()
+        };
+        economy.charge(leaf, &bill);
+    }
+    economy.wait(bound, 0b10, 0);
+    for leaf in [small, other] {
+        economy.wait(leaf, u64::MAX, 0);
+    }
+    assert_ne!(economy.client(bound).state & BEHIND, 0);
+    assert_eq!(economy.client(alice).weight, 1);
+    economy.runs(Some(hog), 0b10);
+    assert_eq!(economy.pick(0b01), Some(other));
+    assert_eq!(economy.pick(0b10), Some(bound));
+    economy.runs(Some(bound_hog), 0b10);
+    assert_eq!(economy.pick(0b01), Some(small));
+}

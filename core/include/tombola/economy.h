@@ -52,7 +52,9 @@
  * Passing over. A currency may be next on a CPU although all of its clients that wait for that CPU are ahead of their due inside
  * it. Its other clients run already, or wait for the CPUs that they are bound to, and would miss what these use. So the pick
  * passes over the currency there, unless the client that would run instead is far ahead (tb_pick). A leaf that runs all the same
- * gives its CPU back when another client is picked (tb_holds_up).
+ * gives its CPU back when another client is picked (tb_holds_up). A client that is behind does not count, so others are not ahead
+ * of their due because of it. If it waits for a CPU that a leaf has which may run on all, the currency is passed over, too: that
+ * leaf is to make room (tb_waits_elsewhere).
  *
  * Bound CPUs. A leaf bound to some of the CPUs may be behind because other bound leaves share these. They share them by their
  * passes, so nothing is forgiven meanwhile (tb_held_pass), and a leaf that joins them starts where they are (tb_entry).
@@ -774,6 +776,29 @@ TB_INLINE u32 tb_is_ahead(const struct tb_client *p, const struct tb_client *nex
 	return (u32)(p->weight && tb_before(limit, next->pass));
 }
 
+/* A leaf begins to run on the CPU of `mask`, or goes on there; TB_NONE: the CPU idles. */
+TB_FN u32 tb_runs(struct tb_queue *q, u32 leaf, u64 mask)
+{
+	u64 movable = leaf && !~tb_at(q, leaf)->mask ? mask : 0;
+
+	q->movable = (q->movable & ~mask) | movable;
+	return 0;
+}
+
+/*
+ * Does a client of p that is behind wait, and not for the CPUs of `mask`, but for one that a leaf has which may run on all? Best
+ * effort is not passed over: who else would run?
+ */
+TB_FN u32 tb_waits_elsewhere(struct tb_queue *q, const struct tb_rules *r, const struct tb_client *p, u64 mask)
+{
+	struct tb_client *first;
+
+	if (!p->behind || p->kind <= TB_KIND_BEST_EFFORT)
+		return 0;
+	first = tb_at(q, tb_order_first(q, p, tb_eligible_until(r, p->vnow), q->movable & ~mask));
+	return first->state & TB_BEHIND && !(first->mask & mask);
+}
+
 /*
  * The waiting leaf that is next on a CPU of `mask`; TB_NONE if none may run there. The currency that was passed over first is
  * picked from after all if no other client is left, or only one that is far ahead.
@@ -787,9 +812,10 @@ TB_FN u32 tb_pick(struct tb_queue *q, const struct tb_rules *r, u64 mask)
 	tb_loop(TB_DEPTH * (TB_PASSED_MAX + 2)) {
 		struct tb_client *p = tb_at(q, i);
 		u32 next = tb_order_first(q, p, tb_eligible_until(r, p->vnow), mask);
-		u32 none_or_ahead = !next || (tb_is_ahead(p, tb_at(q, next), 0) && !tb_waits_alone(q, i));
+		u32 is_others = !next || (tb_is_ahead(p, tb_at(q, next), 0) && !tb_waits_alone(q, i)) ||
+				tb_waits_elsewhere(q, r, p, mask);
 
-		if (none_or_ahead && i != tb_base(q) && q->passed < TB_PASSED_MAX && !q->after_all) {
+		if (is_others && i != tb_base(q) && q->passed < TB_PASSED_MAX && !q->after_all) {
 			tb_pass_over(q, i, mask);
 			i = tb_base(q);
 		} else if (q->passed && !q->after_all && (!next || tb_is_ahead(p, tb_at(q, next), tb_passing_ns(r)))) {

@@ -121,6 +121,7 @@ struct tb_queue {
 	u8 epoch;   /* real time in units of 2^TB_EPOCH_SHIFT ns */
 	u16 bound[64]; /* how many of the bound leaves may run on each CPU */
 	u64 contested; /* CPUs on which two or more of the bound leaves may run */
+	u64 movable; /* CPUs on which a leaf runs that may run on all (tb_runs) */
 	u64 clamped; /* charges cut by TB_AHEAD_MAX_NS */
 	u32 charge_also; /* a charge goes on here after its root: the new parent of a moving client, or a frozen leaf's home */
 	struct tb_bill bill; /* the current charge; in memory, as the verifier would tell apart each value of a local variable */

@@ -22,7 +22,9 @@
  * of a slow queue, its clock falls back for good, whatever else moves. Then the parts there of groups that also have threads
  * elsewhere would run by that slow clock. Held, they leave these CPUs to those that have no others, and their groups get the rest
  * of their due where the clocks are fast: max-min fairness. Queues of one CPU hold none: many users would be alone on a queue,
- * and their held passes be its clock, which must tell how loaded it is.
+ * and their held passes be its clock, which must tell how loaded it is. Nor is a part held that has all of its group's runnable
+ * threads: the group's pass follows it. Held, a process with several threads would lose what it is owed when a clock forgets
+ * (below), and a thread beside it would not.
  *
  * Usable tickets (tb_price, tb_usable). A thread uses at most one CPU, and a group at most as many as its runnable threads can
  * have at once: its width. Within a queue the economy handles tickets beyond that, so the tree has them all. But they would make

@@ -388,6 +388,7 @@ impl History {
 
     fn start(&mut self, cpu: usize, leaf: u32) {
         let next_ns = self.precharge();
+        self.runs(cpu, Some(leaf));
         self.charge(
             leaf,
             Bill {
@@ -411,10 +412,16 @@ impl History {
         // An overdue leaf is next, also a frozen one.
         let overdue = self.economy.overdue(self.now, 50_000_000, 1 << cpu);
         let drawn = overdue.or_else(|| self.pick(1 << cpu));
-        if let Some(leaf) = drawn {
-            self.withdraw(leaf);
-            self.start(cpu, leaf);
-        }
+        let Some(leaf) = drawn else {
+            return self.runs(cpu, None);
+        };
+        self.withdraw(leaf);
+        self.start(cpu, leaf);
+    }
+
+    fn runs(&mut self, cpu: usize, leaf: Option<u32>) {
+        self.economy.runs(leaf, 1 << cpu);
+        self.model.runs(leaf, 1 << cpu);
     }
 
     fn put_off(&mut self, cpu: usize, z: u64, seed: u64) -> Option<u32> {

@@ -138,6 +138,8 @@ pub struct Model {
     pub waiting: Vec<u32>,
     /// Real time, in epochs, when a leaf last began to wait.
     pub epoch: u8,
+    /// CPUs on which a leaf runs that may run on all.
+    pub movable: u64,
     pub tally: Tally,
     arrivals: u64,
 }
@@ -167,6 +169,7 @@ impl Model {
             nodes: BTreeMap::new(),
             waiting: Vec::new(),
             epoch: 0,
+            movable: 0,
             tally: Tally::default(),
             arrivals: 0,
         };
@@ -639,6 +642,25 @@ impl Model {
         }
     }
 
+    /// A leaf begins to run on the CPU of `mask`, or goes on; None: the CPU idles.
+    pub fn runs(&mut self, leaf: Option<u32>, mask: u64) {
+        let movable = leaf.is_some_and(|leaf| self.at(leaf).mask == u64::MAX);
+        self.movable = (self.movable & !mask) | (u64::from(movable) * mask);
+    }
+
+    /// Does a client that is behind wait, and not for the CPUs of `mask`, but for one that a leaf has which may run on all? Both
+    /// answers may be legal, as for a choice.
+    fn waits_elsewhere(&self, owner: u32, passed: &[u32], mask: u64) -> Vec<bool> {
+        if matches!(self.at(owner).kind, Kind::Base | Kind::BestEffort) {
+            return vec![false];
+        }
+        // What was passed over may not run on `mask` for now.
+        let may_run = |k: u32| self.at(k).mask & mask != 0 && !passed.contains(&k);
+        let choice = self.choice(owner, &[], self.movable & !mask);
+        let answer = |first: Option<u32>| first.is_some_and(|k| self.at(k).behind && !may_run(k));
+        choice.legal().into_iter().map(answer).collect()
+    }
+
     /// The model after a pick; None if `picked` is not a legal outcome.
     pub fn pick(&self, mask: u64, picked: Option<u32>) -> Option<Self> {
         self.descend(BASE, &[], false, &Outcome { mask, picked })
@@ -654,9 +676,15 @@ impl Model {
     ) -> Option<Self> {
         let choice = self.choice(owner, passed, outcome.mask);
         let room = owner != BASE && passed.len() < limits::PASSED_MAX as usize;
-        for next in choice.legal() {
+        let elsewhere = self.waits_elsewhere(owner, passed, outcome.mask);
+        let legal = choice.legal();
+        let both = legal
+            .iter()
+            .flat_map(|&next| elsewhere.iter().map(move |&e| (next, e)));
+        for (next, elsewhere) in both {
             let ahead_by = |ns: u64| next.is_some_and(|k| self.is_ahead(owner, k, ns));
-            let is_others = next.is_none() || (ahead_by(0) && !self.waits_alone(owner));
+            let is_others =
+                next.is_none() || (ahead_by(0) && !self.waits_alone(owner)) || elsewhere;
             let is_far = next.is_none() || ahead_by(6 * self.rules.quantum_ns);
             let mut rule = Tally::default();
             let found = match (next, passed.first()) {

@@ -124,7 +124,9 @@ static __always_inline void charge_groups(struct tb_queue *q, u32 i, u64 ns)
 		shift = group->shift - part->shifted;
 		part->shifted += shift;
 		tb_shift(q, RULES, i, shift);
-		if (tb_hold(q, RULES, i, group->pass + offset, within))
+		if (part->here == group->all)
+			group->pass = tb_at(q, i)->pass - offset;
+		else if (tb_hold(q, RULES, i, group->pass + offset, within))
 			group->strays = 1;
 		i = parent;
 	}

@@ -104,6 +104,7 @@ __noinline u64 step_draw(u32 cpu, u32 held, u64 now, u64 mask)
 	drawn = rq->drawn;
 	if ((u32)drawn != held)
 		tb_withdraw(&rq->economy, (u32)drawn);
+	tb_runs(&rq->economy, (u32)drawn, mask);
 	bpf_spin_unlock(&rq->lock);
 	return drawn;
 }

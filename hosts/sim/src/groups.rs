@@ -499,8 +499,12 @@ impl Groups {
             part.shifted = of.shift;
             let queue = economy.on(queue);
             queue.shift(part.client, shift);
-            let pass = pass.wrapping_add(offset);
-            of.strays |= queue.hold(part.client, pass, around, self.bound_ns);
+            if part.here == of.all {
+                of.pass = Some(queue.client(part.client).pass.wrapping_sub(offset));
+            } else {
+                let pass = pass.wrapping_add(offset);
+                of.strays |= queue.hold(part.client, pass, around, self.bound_ns);
+            }
         }
     }
 

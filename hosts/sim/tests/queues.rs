@@ -343,3 +343,32 @@ fn tasks_that_were_bound_to_one_cpu_come_apart() {
         assert!((part - 0.75).abs() < 0.01, "{parts:?}");
     }
 }
+
+/// A process of two threads with 3000 tickets and a thread with 100 are bound to CPU 2, a thread with one ticket to CPU 3. Alice
+/// can use no more, so that thread has its CPU to itself, and her vnow advances fast. What her clock forgets of that, and that
+/// lags are halved, does not change how the others share theirs.
+#[test]
+fn bound_tasks_share_their_cpu_by_tickets() {
+    let mut simulation = machine(4, 2, 10);
+    let alice = simulation.scheduler.user(5000);
+    let process = simulation.scheduler.currency(alice, 3000);
+    let mut bound: Vec<usize> = (0..2)
+        .map(|_| simulation.task(process, 100, hog()))
+        .collect();
+    bound.push(simulation.task(alice, 100, hog()));
+    for &task in &bound {
+        simulation.set_mask(task, 0b100);
+    }
+    let small = simulation.task(alice, 1, hog());
+    simulation.set_mask(small, 0b1000);
+    let bob = simulation.scheduler.user(5000);
+    for _ in 0..6 {
+        simulation.task(bob, 100, hog());
+    }
+    simulation.run_until(2 * SECOND);
+    let parts = parts(&mut simulation, 20 * SECOND);
+    let (of_process, of_thread) = (parts[0] + parts[1], parts[2]);
+    assert!((of_process + of_thread - 1.0).abs() < 0.02, "{parts:?}");
+    let part = of_thread / (of_process + of_thread);
+    assert!((part - 100.0 / 3100.0).abs() < 0.005, "{part} {parts:?}");
+}

@@ -452,16 +452,22 @@ impl Scheduler for Tombola {
                     self.economy.on(queue).keeps(leaf, best)
                 }) =>
             {
+                let leaf = self.leaf(held);
+                self.economy.on(queue).runs(Some(leaf), mask);
                 self.begin(machine, held, cpu, false);
                 Some(held)
             }
             (_, Some(best)) => {
                 self.economy.on(queue).withdraw(best);
+                self.economy.on(queue).runs(Some(best), mask);
                 let next = self.task(best);
                 self.begin(machine, next, cpu, displaces);
                 Some(next)
             }
-            (_, None) => None,
+            (_, None) => {
+                self.economy.on(queue).runs(None, mask);
+                None
+            }
         }
     }
 
