@@ -776,12 +776,12 @@ TB_INLINE u32 tb_is_ahead(const struct tb_client *p, const struct tb_client *nex
 	return (u32)(p->weight && tb_before(limit, next->pass));
 }
 
-/* A leaf begins to run on the CPU of `mask`, or goes on there; TB_NONE: the CPU idles. */
+/* A leaf begins to run on the CPU of `mask`, or goes on there; TB_NONE, which may run nowhere: the CPU idles. */
 TB_FN u32 tb_runs(struct tb_queue *q, u32 leaf, u64 mask)
 {
-	u64 movable = leaf && !~tb_at(q, leaf)->mask ? mask : 0;
+	u64 movable = 1 ^ tb_is_some(~tb_at(q, leaf)->mask);
 
-	q->movable = (q->movable & ~mask) | movable;
+	q->movable = (q->movable & ~mask) | movable * mask;
 	return 0;
 }
 

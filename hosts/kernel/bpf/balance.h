@@ -408,12 +408,13 @@ static __always_inline u64 gap_to(u32 own, u32 other, u64 lead_ns)
 }
 
 /* How far `other` is ahead of queue `own`, if a thread is to go there that may go to these queues; else 0. */
-static __always_inline u64 ahead_of(u32 own, u32 other, u64 queues)
+__noinline u64 ahead_of(u32 own, u32 other, u64 queues)
 {
-	u64 lead_ns = lead_of(own, other);
+	u64 lead_ns;
 
 	if (other == own || !(queues >> (other & 63) & 1) || !is_served(other))
 		return 0;
+	lead_ns = lead_of(own, other);
 	return tb_ahead(lead_ns, gap_to(own, other, lead_ns), tombola_config.bound_ns);
 }
 
