@@ -6,7 +6,7 @@
 deps:
 	lab/vm/deps.sh
 
-vm: deps build/kernel/newest/version build/kernel/oldest/version build/qemu10/run build/debian/complete
+vm: deps build/kernel/newest/version build/kernel/oldest/version build/kernel/peers/version build/qemu10/run build/debian/complete
 
 build/kernel/%/version: | deps
 	lab/vm/fetch-kernel.sh $*
@@ -17,7 +17,7 @@ build/qemu10/run: | deps
 build/debian/complete: | deps
 	lab/vm/fetch-debian.sh
 
-# Other sched_ext schedulers, to compare with, and the kernel on which they load.
+# Other sched_ext schedulers, to compare with. They load on the kernel `peers`.
 peers: deps build/kernel/peers/version
 	lab/vm/fetch-peers.sh
 

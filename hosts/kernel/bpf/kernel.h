@@ -387,5 +387,15 @@ static __always_inline bool in_rcu_section(struct task_struct *p)
 		ret;                                                                                \
 	})
 
+/*
+ * After a call the verifier takes the registers of its arguments for empty. 6.18's verifier refuses a program if such a register
+ * holds a number when a loop is first entered, or after some of its iterations, and is empty after others ("verifier bug:
+ * backtracking exit unexpected regs"). Then the loop empties them itself.
+ */
+static __noinline void empty_registers(void)
+{
+	asm volatile("");
+}
+
 #define BPF_STRUCT_OPS(name, args...) SEC("struct_ops/" #name) BPF_PROG(name, ##args)
 #define BPF_STRUCT_OPS_SLEEPABLE(name, args...) SEC("struct_ops.s/" #name) BPF_PROG(name, ##args)

@@ -286,6 +286,7 @@ static __always_inline void free_slots(struct tb_queue *q, u32 group)
 /* Is `client` the currency `outer`, or at home inside it? */
 static __noinline bool is_inside(struct tb_queue *q, u32 client, u32 outer)
 {
+	empty_registers();
 	tb_loop(TB_DEPTH) {
 		if (!client || client == outer || tb_at(q, client)->kind <= TB_KIND_USER)
 			break;
@@ -758,7 +759,7 @@ __noinline int for_each_running(u32 client, u64 now, u32 kick)
 
 	if (!rq)
 		return 0;
-	for (u32 cpu = 0; cpu < NR_CPUS && can_loop; cpu++) {
+	for (u32 cpu = 0; cpu < NR_CPUS && can_loop; empty_registers(), cpu++) {
 		if (cpu >= tombola_config.nr_cpus)
 			break;
 		if (!runs_inside(&rq->economy, cpus[cpu].leaf, client))

