@@ -356,7 +356,9 @@ fn key(point: &Point) -> String {
 
 /// A panel for each number of CPUs.
 fn draw(area: &Area, errors: &Errors, comparison: &Comparison) -> Result<()> {
-    let (head, panels) = area.split_vertically(64);
+    let legend = legend(comparison);
+    let last = legend.last().expect("it has entries").1;
+    let (head, panels) = area.split_vertically(last.1 + 14);
     let failed = |error: DrawingAreaErrorKind<_>| anyhow!("cannot draw: {error}");
     let text = |size: i32| ("sans-serif", size).into_font();
     head.draw(&Text::new(
@@ -365,26 +367,40 @@ fn draw(area: &Area, errors: &Errors, comparison: &Comparison) -> Result<()> {
         text(20),
     ))
     .map_err(failed)?;
-    let mut x = 16;
-    for (number, scheduler) in comparison.contestants().enumerate() {
-        let line = PathElement::new([(x, 50), (x + 26, 50)], COLOURS[number].stroke_width(4));
-        head.draw(&line).map_err(failed)?;
-        let (label, width) = label(scheduler);
-        head.draw(&Text::new(label, (x + 32, 43), text(14)))
+    for (number, &(label, (x, y))) in legend.iter().enumerate() {
+        let mut label_x = x;
+        if number + 1 < legend.len() {
+            let line = PathElement::new([(x, y), (x + 26, y)], COLOURS[number].stroke_width(4));
+            head.draw(&line).map_err(failed)?;
+            label_x += 32;
+        }
+        head.draw(&Text::new(label, (label_x, y - 7), text(14)))
             .map_err(failed)?;
-        x += 32 + width;
     }
-    head.draw(&Text::new(
-        "thin: each case, thick: their median",
-        (x, 43),
-        text(13),
-    ))
-    .map_err(failed)?;
     let panels = panels.split_evenly((1, comparison.cpus.len()));
     for (&cpus, panel) in comparison.cpus.iter().zip(panels) {
         draw_panel(&panel, errors, comparison, cpus)?;
     }
     Ok(())
+}
+
+const LEGEND_WIDTH: i32 = 940;
+
+/// The entries of the legend and where each begins, in as many rows as are needed. The last one says what the curves are.
+fn legend(comparison: &Comparison) -> Vec<(&'static str, (i32, i32))> {
+    let curves = ("thin: each case, thick: their median", 230);
+    let entries = comparison.contestants().map(label).chain([curves]);
+    let (mut x, mut y) = (16, 50);
+    entries
+        .map(|(label, width)| {
+            if x + 32 + width > LEGEND_WIDTH {
+                (x, y) = (16, y + 20);
+            }
+            let place = (x, y);
+            x += 32 + width;
+            (label, place)
+        })
+        .collect()
 }
 
 /// The text in the legend, and its width.
