@@ -357,7 +357,9 @@ impl Economy {
 
     /// A leaf begins to run on the CPU of `mask`, or goes on there; `None`: the CPU idles.
     pub fn runs(&mut self, leaf: Option<u32>, mask: u64) {
-        let _ = leaf.inspect(|&leaf| self.check_leaf(leaf));
+        if let Some(leaf) = leaf {
+            self.check_leaf(leaf);
+        }
         ffi::runs(self.c().0, leaf.unwrap_or(0), mask);
     }
 

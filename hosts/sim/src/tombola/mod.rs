@@ -445,30 +445,19 @@ impl Scheduler for Tombola {
             best = self.economy.on(queue).pick(mask);
         }
         let displaces = machine.running(cpu).is_some();
-        match (held, best) {
-            (Some(held), best)
-                if best.is_none_or(|best| {
-                    let leaf = self.leaf(held);
-                    self.economy.on(queue).keeps(leaf, best)
-                }) =>
-            {
-                let leaf = self.leaf(held);
-                self.economy.on(queue).runs(Some(leaf), mask);
-                self.begin(machine, held, cpu, false);
-                Some(held)
-            }
-            (_, Some(best)) => {
-                self.economy.on(queue).withdraw(best);
-                self.economy.on(queue).runs(Some(best), mask);
-                let next = self.task(best);
-                self.begin(machine, next, cpu, displaces);
-                Some(next)
-            }
-            (_, None) => {
-                self.economy.on(queue).runs(None, mask);
-                None
-            }
+        let of_held = held.map(|held| self.leaf(held));
+        let economy = self.economy.on(queue);
+        let kept = of_held.filter(|&leaf| best.is_none_or(|best| economy.keeps(leaf, best)));
+        let drawn = kept.or(best);
+        if kept.is_none()
+            && let Some(best) = best
+        {
+            economy.withdraw(best);
         }
+        economy.runs(drawn, mask);
+        let next = self.task(drawn?);
+        self.begin(machine, next, cpu, displaces && kept.is_none());
+        Some(next)
     }
 
     fn put_back(&mut self, machine: &mut Machine, task: TaskId, cpu: usize) {
