@@ -157,8 +157,8 @@ fn at_length_currencies_stay_whole_when_many_change_them_on_the_oldest_kernel() 
     races_of_currencies(Kernel::Oldest, RunQueue::Machine, seconds);
 }
 
-/// With several run queues: threads also go from one to another, and queues lose their CPUs.
-fn stress_with_queues(kernel: Kernel, run_queue: RunQueue) {
+/// On 8 CPUs. With several run queues threads also go from one to another, and queues lose their CPUs.
+fn stress_on_8_cpus(kernel: Kernel, run_queue: RunQueue) {
     races(
         kernel,
         8,
@@ -172,20 +172,26 @@ fn stress_with_queues(kernel: Kernel, run_queue: RunQueue) {
 
 #[test]
 #[ignore = "boots virtual machines: make robust"]
+fn at_length_nobody_is_lost_with_one_queue_for_8_cpus() {
+    stress_on_8_cpus(Kernel::Newest, RunQueue::Machine);
+}
+
+#[test]
+#[ignore = "boots virtual machines: make robust"]
 fn at_length_nobody_is_lost_with_a_queue_for_each_cache() {
-    stress_with_queues(Kernel::Newest, RunQueue::Llc);
+    stress_on_8_cpus(Kernel::Newest, RunQueue::Llc);
 }
 
 #[test]
 #[ignore = "boots virtual machines: make robust"]
 fn at_length_nobody_is_lost_with_a_queue_for_each_cpu() {
-    stress_with_queues(Kernel::Newest, RunQueue::Cpu);
+    stress_on_8_cpus(Kernel::Newest, RunQueue::Cpu);
 }
 
 #[test]
 #[ignore = "boots virtual machines: make robust"]
 fn at_length_nobody_is_lost_with_a_queue_for_each_cpu_on_the_oldest_kernel() {
-    stress_with_queues(Kernel::Oldest, RunQueue::Cpu);
+    stress_on_8_cpus(Kernel::Oldest, RunQueue::Cpu);
 }
 
 /// In counted time: at each start and stop the kernel patches itself, which CPUs emulated in parallel do not survive often.
