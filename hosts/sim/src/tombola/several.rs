@@ -227,13 +227,14 @@ impl Tombola {
         let lead_ns = |other| queues::lead_ns(clock, queues.clock(&self.economy, other), mean);
         let gap = |other| queues::gap(load, queues.load(other), cpus, mean, lead_ns(other));
         let ahead = |other| queues::ahead(lead_ns(other), gap(other), bound_ns);
-        let is_partner = |&other: &usize| {
-            ahead(other) > 0 && (waiting.iter()).any(|&task| self.may_run_on(machine, task, other))
+        let is_partner = |&(ahead, other): &(u64, usize)| {
+            ahead > 0 && (waiting.iter()).any(|&task| self.may_run_on(machine, task, other))
         };
         let best = |of: &mut dyn Iterator<Item = usize>| {
-            of.filter(is_partner).max_by_key(|&other| ahead(other))
+            let partners = of.map(|other| (ahead(other), other)).filter(is_partner);
+            partners.max_by_key(|&(ahead, _)| ahead)
         };
-        let to = best(&mut queues.neighbours(own))
+        let (_, to) = best(&mut queues.neighbours(own))
             .or_else(|| best(&mut std::iter::once(queues.fastest)))
             .or_else(|| best(&mut { others }))?;
         let (task, worth) = self.best_fit(machine, waiting, to, gap(to))?;
