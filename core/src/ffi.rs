@@ -36,7 +36,8 @@ pub struct Client {
     pub kind: u8,
     /// While it is [`BEHIND`]: when its lag was last halved.
     pub epoch: u8,
-    /// As a currency: the mean pass of the clients that count, weighted by tickets, rounded down.
+    /// As a currency: the mean pass of the clients that count, weighted by tickets, rounded down. As a leaf: to which leaf it
+    /// lends, and in the upper half the first of its lenders.
     pub vnow: u64,
     /// As a currency: the remainder of the division by `weight`. As a leaf: since when it waits, ns.
     pub sum: u64,
@@ -44,9 +45,9 @@ pub struct Client {
     pub served: u64,
     /// As a leaf: the next older one of the waiting leaves.
     pub older: u32,
-    /// Tickets of the clients that count in `vnow`.
+    /// Tickets of the clients that count in `vnow`. As a leaf: the next lender to the same leaf.
     pub weight: u32,
-    /// Tickets of active clients that do not count.
+    /// Tickets of active clients that do not count. As a leaf: how many accounts its lenders have together.
     pub behind: u32,
     /// The root of the order of its clients, 0 if none waits.
     pub root: u32,
@@ -215,6 +216,16 @@ c_functions! {
     "tombola_crowd" crowd(q: &mut Queue, mask: u64) -> u32;
     "tombola_is_crowded" is_crowded(here: u32, there: u32) -> u32;
     "tombola_crossing_ns" crossing_ns(q: &mut Queue, r: &Rules, waking: u32, runner: u32, run: &Run) -> u64;
+    "tombola_pick_account" pick_account(q: &mut Queue, r: &Rules, mask: u64) -> u32;
+    "tombola_borrower" borrower(q: &mut Queue, i: u32) -> u32;
+    "tombola_next_account" next_account(q: &mut Queue, thread: u32, i: u32) -> u32;
+    "tombola_best_account" best_account(q: &mut Queue, r: &Rules, thread: u32) -> u32;
+    "tombola_join_accounts" join_accounts(q: &mut Queue, r: &Rules, thread: u32, mask: u64, waker: u32) -> u32;
+    "tombola_wait_accounts" wait_accounts(q: &mut Queue, r: &Rules, thread: u32, mask: u64, now: u64) -> u32;
+    "tombola_withdraw_accounts" withdraw_accounts(q: &mut Queue, thread: u32) -> u32;
+    "tombola_leave_accounts" leave_accounts(q: &mut Queue, r: &Rules, thread: u32) -> u32;
+    "tombola_lend" lend(q: &mut Queue, r: &Rules, lender: u32, to: u32, now: u64) -> u32;
+    "tombola_reclaim" reclaim(q: &mut Queue, r: &Rules, lender: u32) -> u32;
     "tombola_set_pass" set_pass(q: &mut Queue, r: &Rules, i: u32, pass: u64) -> u32;
     "tombola_set_tickets" set_tickets(q: &mut Queue, r: &Rules, i: u32, tickets: u32) -> u32;
     "tombola_move" move_to(q: &mut Queue, r: &Rules, i: u32, parent: u32) -> u32;

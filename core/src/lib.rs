@@ -314,24 +314,14 @@ impl Economy {
 
     /// A settled leaf that does not wait goes to sleep.
     pub fn leave(&mut self, leaf: u32) {
-        self.check_leaf(leaf);
-        assert!(
-            self.client(leaf).state & QUEUED == 0,
-            "leaf {leaf} leaves while it waits: withdraw it first"
-        );
+        self.check_leave(leaf);
         let (queue, rules) = self.c();
         ffi::leave(queue, rules, leaf);
     }
 
     /// An active leaf waits, from `now` on, for a CPU of `mask`; or from before on, if it waits already.
     pub fn wait(&mut self, leaf: u32, mask: u64, now: u64) {
-        self.check_leaf(leaf);
-        let state = self.client(leaf).state;
-        assert!(
-            state & ACTIVE != 0,
-            "leaf {leaf} is to wait in state {state}: it must be active"
-        );
-        assert!(mask != 0, "leaf {leaf} would wait for no CPU");
+        self.check_wait(leaf, mask);
         let (queue, rules) = self.c();
         ffi::wait(queue, rules, leaf, mask, now);
     }
@@ -404,6 +394,88 @@ impl Economy {
         self.check_leaf(runner);
         let (queue, rules) = self.c();
         ffi::crossing_ns(queue, rules, waking, runner, run)
+    }
+
+    /// The thread that runs when this leaf is picked: itself, or the one to which it lends, directly or through others.
+    pub fn borrower(&mut self, leaf: u32) -> u32 {
+        self.check_leaf(leaf);
+        ffi::borrower(self.c().0, leaf)
+    }
+
+    /// The accounts of a thread: its own leaf, and those of its lenders, of their lenders, and so on.
+    pub fn accounts(&mut self, thread: u32) -> Vec<u32> {
+        self.check_leaf(thread);
+        let queue = self.c().0;
+        let next = |&i: &u32| some(ffi::next_account(queue, thread, i));
+        std::iter::successors(Some(thread), next).collect()
+    }
+
+    /// The waiting account that is next on a CPU of `mask`; its thread is not frozen, unless the account itself is.
+    pub fn pick_account(&mut self, mask: u64) -> Option<u32> {
+        let (queue, rules) = self.c();
+        some(ffi::pick_account(queue, rules, mask))
+    }
+
+    /// The account that is to pay for the next run of a runnable, settled thread that does not wait.
+    pub fn best_account(&mut self, thread: u32) -> u32 {
+        self.check_leaf(thread);
+        let (queue, rules) = self.c();
+        ffi::best_account(queue, rules, thread)
+    }
+
+    /// As [`Self::join`] and [`Self::join_woken`], with all accounts of the thread.
+    pub fn join_accounts(&mut self, thread: u32, mask: u64, waker: Option<u32>) {
+        self.check_leaf(thread);
+        if let Some(waker) = waker {
+            self.check_leaf(waker);
+        }
+        let (queue, rules) = self.c();
+        ffi::join_accounts(queue, rules, thread, mask, waker.unwrap_or(0));
+    }
+
+    /// As [`Self::wait`], with all accounts of the thread.
+    pub fn wait_accounts(&mut self, thread: u32, mask: u64, now: u64) {
+        self.check_wait(thread, mask);
+        let (queue, rules) = self.c();
+        ffi::wait_accounts(queue, rules, thread, mask, now);
+    }
+
+    /// As [`Self::withdraw`], with all accounts of the thread.
+    pub fn withdraw_accounts(&mut self, thread: u32) {
+        self.check_leaf(thread);
+        ffi::withdraw_accounts(self.c().0, thread);
+    }
+
+    /// As [`Self::leave`], with all accounts of the thread.
+    pub fn leave_accounts(&mut self, thread: u32) {
+        for account in self.accounts(thread) {
+            self.check_leave(account);
+        }
+        let (queue, rules) = self.c();
+        ffi::leave_accounts(queue, rules, thread);
+    }
+
+    /// A sleeping thread that lends to nobody lends its account, and those of its lenders, to another one. `false`: that one
+    /// would have more than [`limits::LENT_MAX`] beside its own, or the loan would close a circle; nothing was done.
+    pub fn lend(&mut self, lender: u32, to: u32, now: u64) -> bool {
+        self.check_leaf(to);
+        for account in self.accounts(lender) {
+            let state = self.client(account).state;
+            assert!(state == 0, "leaf {account} is to be lent in state {state}");
+        }
+        assert!(
+            self.borrower(lender) == lender,
+            "leaf {lender} lends already"
+        );
+        let (queue, rules) = self.c();
+        ffi::lend(queue, rules, lender, to, now) != 0
+    }
+
+    /// A loan ends: the lender's accounts are those of a sleeping thread again. None of them may be the payer of a run any more.
+    pub fn reclaim(&mut self, lender: u32) {
+        self.check_leaf(lender);
+        let (queue, rules) = self.c();
+        ffi::reclaim(queue, rules, lender);
     }
 
     /// Sets a client's pass, which must be within 2^45 of its currency's vnow.
@@ -547,6 +619,24 @@ impl Economy {
         assert!(
             levels < DEPTH,
             "client {parent} is on level {levels}, the tree has {DEPTH} levels"
+        );
+    }
+
+    fn check_wait(&self, leaf: u32, mask: u64) {
+        self.check_leaf(leaf);
+        let state = self.client(leaf).state;
+        assert!(
+            state & ACTIVE != 0,
+            "leaf {leaf} is to wait in state {state}: it must be active"
+        );
+        assert!(mask != 0, "leaf {leaf} would wait for no CPU");
+    }
+
+    fn check_leave(&self, leaf: u32) {
+        self.check_leaf(leaf);
+        assert!(
+            self.client(leaf).state & QUEUED == 0,
+            "leaf {leaf} leaves while it waits: withdraw it first"
         );
     }
 

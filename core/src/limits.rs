@@ -38,6 +38,8 @@ pub const AHEAD_MAX_NS: u64 = (1 << 29) - 1;
 pub const EPOCH_SHIFT: u32 = 25;
 /// The most currencies that one pick passes over.
 pub const PASSED_MAX: u32 = 8;
+/// The most accounts of a thread beside its own ([`crate::Economy::lend`]).
+pub const LENT_MAX: u32 = 8;
 /// What [`crate::Economy::crossing_ns`] returns for "not before another client is charged".
 pub const NEVER: u64 = u64::MAX;
 
@@ -64,7 +66,7 @@ pub const MQS_WAIT_NS: u64 = 500_000;
 pub const PLACES: [u32; 3] = [0, 1, 2];
 
 /// The numbers that C has as well, in the order in which it exports them.
-pub const ALL: [u64; 31] = [
+pub const ALL: [u64; 32] = [
     TICKETS_MIN as u64,
     TICKETS_MAX as u64,
     TICKETS_DEFAULT as u64,
@@ -84,6 +86,7 @@ pub const ALL: [u64; 31] = [
     AHEAD_MAX_NS,
     EPOCH_SHIFT as u64,
     PASSED_MAX as u64,
+    LENT_MAX as u64,
     NEVER,
     SHARE_SCALE as u64,
     PRICE_MAX,

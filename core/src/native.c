@@ -4,6 +4,7 @@
  * check (lib.rs); memory is safe without them, because every index is masked and every loop ends.
  */
 #include <stddef.h>
+#include <tombola/loans.h>
 #include <tombola/queues.h>
 
 #define EXPORT(name) tombola_##name
@@ -102,6 +103,56 @@ u32 EXPORT(keeps)(struct tb_queue *q, const struct tb_rules *r, u32 held, u32 be
 u64 EXPORT(crossing_ns)(struct tb_queue *q, const struct tb_rules *r, u32 waker, u32 runner, const struct tb_run *run)
 {
 	return tb_crossing_ns(q, r, tb_meet(q, waker, runner), runner, run);
+}
+
+u32 EXPORT(pick_account)(struct tb_queue *q, const struct tb_rules *r, u64 mask)
+{
+	return tb_pick_account(q, r, mask);
+}
+
+u32 EXPORT(borrower)(struct tb_queue *q, u32 i)
+{
+	return tb_borrower(q, i);
+}
+
+u32 EXPORT(next_account)(struct tb_queue *q, u32 thread, u32 i)
+{
+	return tb_next_account(q, thread, i);
+}
+
+u32 EXPORT(best_account)(struct tb_queue *q, const struct tb_rules *r, u32 thread)
+{
+	return tb_best_account(q, r, thread);
+}
+
+u32 EXPORT(join_accounts)(struct tb_queue *q, const struct tb_rules *r, u32 thread, u64 mask, u32 waker)
+{
+	return tb_join_accounts(q, r, thread, mask, waker ? tb_at(q, (u32)tb_meet(q, thread, waker))->parent : TB_NONE);
+}
+
+u32 EXPORT(wait_accounts)(struct tb_queue *q, const struct tb_rules *r, u32 thread, u64 mask, u64 now)
+{
+	return tb_wait_accounts(q, r, thread, mask, now);
+}
+
+u32 EXPORT(withdraw_accounts)(struct tb_queue *q, u32 thread)
+{
+	return tb_withdraw_accounts(q, thread);
+}
+
+u32 EXPORT(leave_accounts)(struct tb_queue *q, const struct tb_rules *r, u32 thread)
+{
+	return tb_leave_accounts(q, r, thread);
+}
+
+u32 EXPORT(lend)(struct tb_queue *q, const struct tb_rules *r, u32 lender, u32 to, u64 now)
+{
+	return tb_lend(q, r, lender, to, now);
+}
+
+u32 EXPORT(reclaim)(struct tb_queue *q, const struct tb_rules *r, u32 lender)
+{
+	return tb_reclaim(q, r, lender);
 }
 
 u32 EXPORT(set_pass)(struct tb_queue *q, const struct tb_rules *r, u32 i, u64 pass)
@@ -333,6 +384,7 @@ u64 EXPORT(limit)(u32 which)
 		TB_AHEAD_MAX_NS,
 		TB_EPOCH_SHIFT,
 		TB_PASSED_MAX,
+		TB_LENT_MAX,
 		TB_NEVER,
 		1u << TB_SHARE_SHIFT,
 		TB_PRICE_MAX,

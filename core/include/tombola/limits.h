@@ -46,6 +46,9 @@
 /* The most currencies that one pick passes over (economy.h, tb_pick). A power of two. */
 #define TB_PASSED_MAX 8
 
+/* The most accounts of a thread beside its own: those of its lenders, and of theirs (loans.h). */
+#define TB_LENT_MAX 8
+
 /* Up to this much of an exiting client's service, ns, is charged in full to its heir (arith.h, tb_returned_ns). */
 #define TB_YOUNG_NS 50000000ull
 

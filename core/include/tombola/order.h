@@ -57,9 +57,16 @@ struct tb_client {
 	/*
 	 * As a currency: vnow = mean pass of the clients that count, weighted by tickets; sum = the remainder of its division;
 	 * served = service per ticket of the clients that count. As a leaf: since when it waits, and its neighbours in the
-	 * list of all waiting leaves (oldest first).
+	 * list of all waiting leaves (oldest first); and its loans (loans.h): to which leaf it lends, the first of its lenders,
+	 * the next lender to the same leaf, and how many accounts its lenders have together.
 	 */
-	u64 vnow;
+	union {
+		u64 vnow;
+		struct {
+			u32 lends_to;
+			u32 lender;
+		};
+	};
 	union {
 		u64 sum;
 		u64 since;
@@ -69,8 +76,14 @@ struct tb_client {
 		u32 newer;
 	};
 	u32 older;
-	u32 weight;
-	u32 behind; /* tickets of active clients that do not count */
+	union {
+		u32 weight;
+		u32 next_lender;
+	};
+	union {
+		u32 behind; /* tickets of active clients that do not count */
+		u32 lent;
+	};
 	u32 root;
 	u32 active;
 

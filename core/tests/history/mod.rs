@@ -40,7 +40,9 @@ pub struct Setting {
 
 #[derive(Clone, Copy)]
 struct Running {
-    leaf: u32,
+    thread: u32,
+    /// Which of the thread's accounts is charged.
+    payer: u32,
     precharge_ns: u64,
 }
 
@@ -54,6 +56,9 @@ pub struct History {
     currencies: Vec<u32>,
     steps: u64,
     pub picks: u64,
+    pub loans: u64,
+    /// Runs that another than the thread has paid for.
+    pub lent_runs: u64,
 }
 
 /// Enough for twelve users with two nested currencies each.
@@ -75,6 +80,8 @@ impl History {
             currencies: ROOTS.to_vec(),
             steps: 0,
             picks: 0,
+            loans: 0,
+            lent_runs: 0,
         };
         history.set_clock(BASE);
         history.economy.set_pass(BEST_EFFORT, setting.clock);
@@ -132,6 +139,9 @@ impl History {
         for cpu in 0..self.running.len() {
             self.put_off(cpu, 12_345, 1);
         }
+        for leaf in self.leaves.clone() {
+            self.reclaim(leaf, 1);
+        }
         while let Some(leaf) = self.leaves.pop() {
             self.withdraw(leaf);
             self.leave(leaf);
@@ -162,16 +172,20 @@ impl History {
     fn running_on(&self, leaf: u32) -> Option<usize> {
         self.running
             .iter()
-            .position(|r| r.is_some_and(|r| r.leaf == leaf))
+            .position(|r| r.is_some_and(|r| r.thread == leaf))
     }
 
     fn state(&self, i: u32) -> u8 {
         self.economy.client(i).state
     }
 
-    /// The x-th leaf whose bits ACTIVE and QUEUED are those of `state`.
-    fn leaf_in(&self, state: u8, x: u32) -> Option<u32> {
-        let in_state = |l: &u32| self.state(*l) & (ACTIVE | QUEUED) == state;
+    /// The x-th thread whose bits ACTIVE and QUEUED are those of `state`. A lender sleeps, whatever its account does.
+    fn thread_in(&self, state: u8, x: u32) -> Option<u32> {
+        let of_thread = |l: u32| match self.model.lends_to(l) {
+            Some(_) => 0,
+            None => self.state(l) & (ACTIVE | QUEUED),
+        };
+        let in_state = |l: &u32| of_thread(*l) == state;
         let leaves: Vec<u32> = self.leaves.iter().copied().filter(in_state).collect();
         one_of(&leaves, x)
     }
@@ -222,17 +236,16 @@ impl History {
 
     // The C and the model do the same.
 
-    fn join(&mut self, i: u32, mask: u64, waker: Option<u32>) {
-        match waker {
-            Some(waker) => self.economy.join_woken(i, mask, waker),
-            None => self.economy.join(i, mask),
-        }
-        self.model.join(i, mask, waker, &seen(&self.economy));
+    fn join(&mut self, thread: u32, mask: u64, waker: Option<u32>) {
+        self.economy.join_accounts(thread, mask, waker);
+        let seen = seen(&self.economy);
+        self.model.join_accounts(thread, mask, waker, &seen);
     }
 
-    fn wait(&mut self, i: u32, mask: u64) {
-        self.economy.wait(i, mask, self.now);
-        self.model.wait(i, mask, self.now, &seen(&self.economy));
+    fn wait(&mut self, thread: u32, mask: u64) {
+        self.economy.wait_accounts(thread, mask, self.now);
+        let seen = seen(&self.economy);
+        self.model.wait_accounts(thread, mask, self.now, &seen);
     }
 
     fn move_to(&mut self, i: u32, to: u32) {
@@ -240,14 +253,55 @@ impl History {
         self.model.move_to(i, to, &seen(&self.economy));
     }
 
-    fn withdraw(&mut self, i: u32) {
-        self.economy.withdraw(i);
-        self.model.withdraw(i);
+    fn withdraw(&mut self, thread: u32) {
+        self.economy.withdraw_accounts(thread);
+        self.model.withdraw_accounts(thread);
     }
 
-    fn leave(&mut self, i: u32) {
-        self.economy.leave(i);
-        self.model.leave(i);
+    fn leave(&mut self, thread: u32) {
+        self.economy.leave_accounts(thread);
+        self.model.leave_accounts(thread);
+    }
+
+    fn best_account(&mut self, thread: u32) -> u32 {
+        let best = self.economy.best_account(thread);
+        assert_eq!(
+            self.model.best_account(thread),
+            best,
+            "who pays for {thread}?"
+        );
+        best
+    }
+
+    fn lend(&mut self, lender: u32, to: u32) {
+        let lends = self.economy.lend(lender, to, self.now);
+        let seen = seen(&self.economy);
+        let legal = self.model.lend(lender, to, self.now, &seen);
+        assert_eq!(legal, lends, "may {lender} lend to {to}?");
+        self.loans += u64::from(lends);
+    }
+
+    /// If it pays for a run, the run is settled, and another account pays from now on.
+    fn reclaim(&mut self, lender: u32, z: u64) {
+        if self.model.lends_to(lender).is_none() {
+            return;
+        }
+        let paid = |r: &Running| self.model.accounts(lender).contains(&r.payer);
+        let cpu = (self.running.iter()).position(|r| r.as_ref().is_some_and(paid));
+        let thread = cpu.map(|cpu| self.put_off(cpu, z, z).unwrap());
+        self.economy.reclaim(lender);
+        self.model.reclaim(lender);
+        if let (Some(cpu), Some(thread)) = (cpu, thread) {
+            let payer = self.best_account(thread);
+            self.start(cpu, thread, payer);
+        }
+    }
+
+    /// All that lend to a thread directly call their loans back.
+    fn end_loans(&mut self, to: u32, z: u64) {
+        for lender in self.model.lenders_to(to).to_vec() {
+            self.reclaim(lender, z);
+        }
     }
 
     fn free(&mut self, i: u32) {
@@ -272,12 +326,31 @@ impl History {
         }
     }
 
+    /// The rounds of `pick_account`, one at a time: the order in which accounts are withdrawn is not in what it returns.
     fn pick(&mut self, mask: u64) -> Option<u32> {
-        let picked = self.economy.pick(mask);
-        self.picks += 1;
-        let model = self.model.pick(mask, picked);
-        self.model = model.unwrap_or_else(|| panic!("picked {picked:?}; the model does not"));
-        picked
+        loop {
+            let picked = self.economy.pick(mask);
+            self.picks += 1;
+            let model = self.model.pick(mask, picked);
+            self.model = model.unwrap_or_else(|| panic!("picked {picked:?}; the model does not"));
+            let frozen = picked.filter(|&i| self.is_lent_to_frozen(i));
+            let Some(i) = frozen else {
+                assert_eq!(picked, self.economy.pick_account(mask));
+                return picked;
+            };
+            let thread = self.model.borrower(i);
+            for i in self.model.accounts(thread).split_off(1) {
+                self.economy.withdraw(i);
+                self.economy.leave(i);
+                self.model.withdraw(i);
+                self.model.leave(i);
+            }
+        }
+    }
+
+    fn is_lent_to_frozen(&self, account: u32) -> bool {
+        let thread = self.model.borrower(account);
+        account != thread && self.model.frozen(thread)
     }
 
     // The steps.
@@ -315,17 +388,19 @@ impl History {
     }
 
     fn wake(&mut self, s: Step) {
-        let Some(leaf) = self.leaf_in(0, s.x) else {
+        let Some(leaf) = self.thread_in(0, s.x) else {
             return;
         };
         self.now += s.z % 10_000;
+        self.reclaim(leaf, s.z);
         let mask = self.mask_of(leaf, s.z);
-        let waker = self.busy((s.z >> 8) as u32).map(|(_, r)| r.leaf);
+        let waker = self.busy((s.z >> 8) as u32).map(|(_, r)| r.thread);
         self.join(leaf, mask, waker.filter(|_| s.y & 2 == 2));
         let idle = |cpu: &usize| self.running[*cpu].is_none() && mask >> *cpu & 1 == 1;
         if let Some(cpu) = (0..self.running.len()).find(idle).filter(|_| s.y & 1 == 1) {
             // It runs at once, without a pick.
-            return self.start(cpu, leaf);
+            let payer = self.best_account(leaf);
+            return self.start(cpu, leaf, payer);
         }
         self.wait(leaf, mask);
         if let Some((_, runner)) = self.busy(s.y) {
@@ -357,47 +432,61 @@ impl History {
         };
         let bill = self.bill(r, s.z, 0);
         self.now += bill.used_ns;
-        self.charge(r.leaf, bill);
+        self.charge(r.payer, bill);
         self.running[cpu] = Some(Running {
             precharge_ns: 0,
             ..r
         });
-        let frozen = self.economy.frozen(r.leaf);
+        let frozen = self.economy.frozen(r.thread);
         let best = self.pick(1 << cpu);
-        assert_eq!(self.model.frozen(r.leaf), frozen, "is {} frozen?", r.leaf);
+        let held = self.best_account(r.thread);
+        assert_eq!(
+            self.model.frozen(r.thread),
+            frozen,
+            "is {} frozen?",
+            r.thread
+        );
         let keeps = best.is_none_or(|best| {
-            let keeps = self.economy.keeps(r.leaf, best);
+            let keeps = self.economy.keeps(held, best);
             assert_eq!(
-                self.model.keeps(r.leaf, best),
+                self.model.keeps(held, best),
                 keeps,
-                "does {} keep its CPU from {best}?",
-                r.leaf
+                "does {held} keep its CPU from {best}?"
             );
             keeps
         });
         if keeps && !frozen {
-            return self.start(cpu, r.leaf);
+            return self.start(cpu, r.thread, held);
         }
         self.running[cpu] = None;
-        self.wait(r.leaf, self.mask_of(r.leaf, s.z));
+        self.wait(r.thread, self.mask_of(r.thread, s.z));
         if let Some(best) = best {
-            self.withdraw(best);
-            self.start(cpu, best);
+            self.start_drawn(cpu, best);
         }
     }
 
-    fn start(&mut self, cpu: usize, leaf: u32) {
+    /// The thread of a waiting account begins to run.
+    fn start_drawn(&mut self, cpu: usize, account: u32) {
+        let thread = self.model.borrower(account);
+        assert_eq!(thread, self.economy.borrower(account));
+        self.withdraw(thread);
+        self.start(cpu, thread, account);
+    }
+
+    fn start(&mut self, cpu: usize, thread: u32, payer: u32) {
         let next_ns = self.precharge();
-        self.runs(cpu, Some(leaf));
+        self.lent_runs += u64::from(payer != thread);
+        self.runs(cpu, Some(payer));
         self.charge(
-            leaf,
+            payer,
             Bill {
                 next_ns,
                 ..Bill::default()
             },
         );
         self.running[cpu] = Some(Running {
-            leaf,
+            thread,
+            payer,
             precharge_ns: next_ns,
         });
     }
@@ -415,8 +504,7 @@ impl History {
         let Some(leaf) = drawn else {
             return self.runs(cpu, None);
         };
-        self.withdraw(leaf);
-        self.start(cpu, leaf);
+        self.start_drawn(cpu, leaf);
     }
 
     fn runs(&mut self, cpu: usize, leaf: Option<u32>) {
@@ -431,21 +519,27 @@ impl History {
             ..self.bill(r, z, 0)
         };
         self.now += bill.used_ns;
-        self.charge(r.leaf, bill);
-        Some(r.leaf)
+        self.charge(r.payer, bill);
+        Some(r.thread)
     }
 
+    /// A running thread goes to sleep. Perhaps it waits for another one, and lends to it; or else it may keep its lenders.
     fn sleep(&mut self, s: Step) {
         let Some((cpu, _)) = self.busy(s.x) else {
             return;
         };
-        let leaf = self.put_off(cpu, s.z, s.z).unwrap();
-        self.leave(leaf);
+        let thread = self.put_off(cpu, s.z, s.z).unwrap();
+        self.leave(thread);
+        match s.y % 4 {
+            0 => (),
+            1 => self.end_loans(thread, s.z),
+            _ => self.lend(thread, one_of(&self.leaves, s.y >> 2).unwrap()),
+        }
     }
 
     /// A waiting leaf is killed, or stopped.
     fn cancel(&mut self, s: Step) {
-        let Some(leaf) = self.leaf_in(ACTIVE | QUEUED, s.x) else {
+        let Some(leaf) = self.thread_in(ACTIVE | QUEUED, s.x) else {
             return;
         };
         self.withdraw(leaf);
@@ -457,7 +551,7 @@ impl History {
         if self.leaves.len() >= self.setting.leaves {
             return;
         }
-        let parent = self.economy.client(r.leaf).parent;
+        let parent = self.economy.client(r.thread).parent;
         let currency = if s.y.is_multiple_of(3) {
             self.economy.client(parent).parent
         } else {
@@ -467,15 +561,15 @@ impl History {
             return;
         }
         let child = self.new_leaf_in(currency, tickets(s.z)).unwrap();
-        let run = Run {
-            ran_ns: self.used(s.z),
-            precharge_ns: r.precharge_ns,
-            woke: 0,
-        };
-        self.economy.fork(child, r.leaf, &run);
-        self.model.fork(child, r.leaf, &run);
+        let mut run = Run::default();
+        if r.payer == r.thread {
+            run.ran_ns = self.used(s.z);
+            run.precharge_ns = r.precharge_ns;
+        }
+        self.economy.fork(child, r.thread, &run);
+        self.model.fork(child, r.thread, &run);
         let mask = if s.y & 1 == 0 {
-            self.economy.client(r.leaf).mask
+            self.economy.client(r.thread).mask
         } else {
             self.mask(s.z)
         };
@@ -490,8 +584,10 @@ impl History {
         if let Some(cpu) = self.running_on(leaf) {
             self.put_off(cpu, s.z, s.z);
         }
+        self.reclaim(leaf, s.z);
         self.withdraw(leaf);
         self.leave(leaf);
+        self.end_loans(leaf, s.z);
         let heir = one_of(&self.leaves, s.y).unwrap();
         let young_ns = self.economy.client(leaf).young_ns;
         let forked_ns = [0, young_ns / 2, young_ns, young_ns + 1000][s.z as usize % 4];
@@ -556,7 +652,7 @@ impl History {
 
     /// The CPUs that a waiting leaf may run on change.
     fn bind(&mut self, s: Step) {
-        let Some(leaf) = self.leaf_in(ACTIVE | QUEUED, s.x) else {
+        let Some(leaf) = self.thread_in(ACTIVE | QUEUED, s.x) else {
             return;
         };
         self.now += 1;
@@ -569,11 +665,12 @@ impl History {
             self.model.overdue(self.now, patience, mask),
             self.economy.overdue(self.now, patience, mask)
         );
-        if let (Some(waking), Some((_, r))) = (self.leaf_in(ACTIVE | QUEUED, s.x), self.busy(s.y)) {
+        if let (Some(waking), Some((_, r))) = (self.thread_in(ACTIVE | QUEUED, s.x), self.busy(s.y))
+        {
             self.compare_crossing(waking, r, s.z % 5_000_000);
             assert_eq!(
-                self.model.meet(waking, r.leaf),
-                self.economy.meet(waking, r.leaf)
+                self.model.meet(waking, r.payer),
+                self.economy.meet(waking, r.payer)
             );
         }
     }
@@ -584,12 +681,12 @@ impl History {
             precharge_ns: r.precharge_ns,
             woke: ran_ns & 1,
         };
-        let ours = i128::from(self.economy.crossing_ns(waking, r.leaf, &run));
+        let ours = i128::from(self.economy.crossing_ns(waking, r.payer, &run));
         assert_eq!(
-            self.model.crossing_ns(waking, r.leaf, &run),
+            self.model.crossing_ns(waking, r.payer, &run),
             ours,
             "crossing of {waking} and {}",
-            r.leaf
+            r.payer
         );
     }
 
@@ -640,7 +737,7 @@ impl History {
         }
         let mut precharged = BTreeMap::new();
         for r in self.running.iter().flatten() {
-            for i in self.model.line(r.leaf) {
+            for i in self.model.line(r.payer) {
                 *precharged.entry(i).or_default() += r.precharge_ns;
             }
         }
@@ -696,15 +793,14 @@ impl History {
     }
 
     fn check_currency(&self, i: u32) {
+        if self.model.at(i).kind == Kind::Thread {
+            return self.check_loans(i);
+        }
         let c = self.economy.client(i);
         assert_eq!(self.model.weight(i), i128::from(c.weight), "weight of {i}");
         assert_eq!(self.model.active(i), c.active as usize, "active of {i}");
         let behind = self.model.active_tickets(i) - self.model.weight(i);
         assert_eq!(behind, i128::from(c.behind), "behind in {i}");
-        if self.model.at(i).kind == Kind::Thread {
-            assert_eq!((0, 0), (c.weight, c.root), "leaf {i} as a currency");
-            return;
-        }
         assert_eq!(self.model.at(i).served as u64, c.served, "served of {i}");
         assert_eq!(self.model.vnow(i) as u64, c.vnow, "vnow of {i}");
         assert!(
@@ -734,6 +830,36 @@ impl History {
             .filter(|&(k, _)| self.model.waits(k))
             .count();
         assert_eq!(queued, order.len(), "how many wait in {i}");
+    }
+
+    fn check_loans(&self, leaf: u32) {
+        let c = self.economy.client(leaf);
+        assert_eq!((0, 0), (c.root, c.active), "leaf {leaf} as a currency");
+        let to = self.model.lends_to(leaf);
+        let first = |of: &[u32]| of.first().copied().unwrap_or(0);
+        let others = to.map_or(&[][..], |to| self.model.lenders_to(to));
+        let next = others.iter().skip_while(|&&i| i != leaf).nth(1);
+        let links = [
+            to.unwrap_or(0),
+            first(self.model.lenders_to(leaf)),
+            next.copied().unwrap_or(0),
+        ];
+        assert_eq!(
+            links,
+            [c.vnow as u32, (c.vnow >> 32) as u32, c.weight],
+            "loans of {leaf}"
+        );
+        assert_eq!(
+            self.model.accounts(leaf).len() - 1,
+            c.behind as usize,
+            "lent to {leaf}"
+        );
+        let thread = self.model.borrower(leaf);
+        // The reverse does not hold for a thread that is frozen, or was and has not run since.
+        assert!(
+            self.state(leaf) & !self.state(thread) & ACTIVE == 0,
+            "{leaf} is runnable, and {thread} is not"
+        );
     }
 
     /// Heights, links and what each node stores of its subtree; lists the nodes in order. Returns (height, low_pass, low_mask).

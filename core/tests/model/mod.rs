@@ -140,6 +140,8 @@ pub struct Model {
     pub epoch: u8,
     /// CPUs on which a leaf runs that may run on all.
     pub movable: u64,
+    /// The lenders to each leaf, the newest first.
+    pub lenders: BTreeMap<u32, Vec<u32>>,
     pub tally: Tally,
     arrivals: u64,
 }
@@ -170,6 +172,7 @@ impl Model {
             waiting: Vec::new(),
             epoch: 0,
             movable: 0,
+            lenders: BTreeMap::new(),
             tally: Tally::default(),
             arrivals: 0,
         };
@@ -951,5 +954,95 @@ impl Model {
         let pass = (h.pass + scaled(owed, h.tickets)).min(limit.max(h.pass));
         self.set_pass(s, pass);
         self.node(s).young_ns += inherited;
+    }
+
+    pub fn lends_to(&self, i: u32) -> Option<u32> {
+        let mut all = self.lenders.iter();
+        all.find(|(_, lenders)| lenders.contains(&i))
+            .map(|(&to, _)| to)
+    }
+
+    pub fn lenders_to(&self, i: u32) -> &[u32] {
+        self.lenders.get(&i).map_or(&[], |lenders| lenders)
+    }
+
+    /// Its own leaf, then for each lender all of that one's.
+    pub fn accounts(&self, thread: u32) -> Vec<u32> {
+        let lent = (self.lenders_to(thread).iter()).flat_map(|&lender| self.accounts(lender));
+        std::iter::once(thread).chain(lent).collect()
+    }
+
+    pub fn borrower(&self, i: u32) -> u32 {
+        self.lends_to(i).map_or(i, |to| self.borrower(to))
+    }
+
+    pub fn join_accounts(&mut self, thread: u32, mask: u64, waker: Option<u32>, seen: Seen) {
+        for i in self.accounts(thread) {
+            self.join(i, mask, waker.filter(|_| i == thread), seen);
+        }
+    }
+
+    pub fn wait_accounts(&mut self, thread: u32, mask: u64, now: u64, seen: Seen) {
+        for i in self.accounts(thread) {
+            self.join(i, mask, None, seen);
+            self.wait(i, mask, now, seen);
+        }
+    }
+
+    pub fn withdraw_accounts(&mut self, thread: u32) {
+        self.accounts(thread)
+            .into_iter()
+            .for_each(|i| self.withdraw(i));
+    }
+
+    pub fn leave_accounts(&mut self, thread: u32) {
+        self.accounts(thread)
+            .into_iter()
+            .for_each(|i| self.leave(i));
+    }
+
+    /// From base down, or if all are frozen from their root: at each level the best client that has one of the accounts; on a tie
+    /// the one whose account comes first.
+    pub fn best_account(&self, thread: u32) -> u32 {
+        let mut accounts = self.accounts(thread);
+        let all_frozen = (accounts.iter()).all(|&i| !self.at(i).active || self.frozen(i));
+        accounts.retain(|&i| self.at(i).active && (all_frozen || !self.frozen(i)));
+        let mut in_currency = if all_frozen { FROZEN } else { BASE };
+        loop {
+            let child = |&i: &u32| self.child_of(in_currency, i);
+            let vnow = self.vnow(in_currency);
+            let late = |k: u32| self.rules.lottery == 0 && self.at(k).pass > vnow;
+            let order = |&k: &u32| (late(k), self.key(k));
+            let best = accounts.iter().filter_map(child).min_by_key(order).unwrap();
+            if accounts.contains(&best) {
+                return best;
+            }
+            in_currency = best;
+        }
+    }
+
+    pub fn lend(&mut self, lender: u32, to: u32, now: u64, seen: Seen) -> bool {
+        let thread = self.borrower(to);
+        let all = self.accounts(thread).len() - 1 + self.accounts(lender).len();
+        if thread == lender || all > limits::LENT_MAX as usize {
+            return false;
+        }
+        self.lenders.entry(to).or_default().insert(0, lender);
+        let mask = self.at(thread).mask;
+        if self.at(thread).active {
+            self.join_accounts(lender, mask, None, seen);
+        }
+        if self.waits(thread) {
+            self.wait_accounts(lender, mask, now, seen);
+        }
+        true
+    }
+
+    pub fn reclaim(&mut self, lender: u32) {
+        self.withdraw_accounts(lender);
+        self.leave_accounts(lender);
+        self.lenders
+            .values_mut()
+            .for_each(|all| all.retain(|&i| i != lender));
     }
 }

@@ -1,0 +1,204 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * Transfers: a thread that waits for another one lends it its tickets (Mach's lottery scheduler, Waldspurger & Weihl 1994, 4.6).
+ *
+ *   client A (800) ──lends──┐
+ *                           ├──> worker C (1) ──lends──> server D (1)       A, B and C sleep; D is runnable.
+ *   client B (200) ──lends──┘
+ *
+ * What is lent is not an amount but an account: the lender's leaf in the economy, with its tickets and pass, in its own currency.
+ * A thread's accounts are its own leaf and those of its lenders, of their lenders, and so on; D has four. They become runnable,
+ * wait and go to sleep together. The thread runs when any of them is picked, and that one, the payer, is charged for the run. So
+ * shares add up by themselves, each currency pays for its own clients and for no others, and no account is charged for what it
+ * did not lend. If C has used up its part, D still runs at the positions of A and B.
+ *
+ * The economy (economy.h) knows nothing of loans. To it a lent leaf is a leaf like any other. While the thread runs, its other
+ * accounts are active and do not wait: they cannot use their tickets meanwhile, as the thread is on one CPU, and the economy
+ * measures that (tb_level_switch). At each decision the best of them becomes the payer (tb_best_account).
+ *
+ *   sleeps for a known thread ── tb_lend ──>  lender  ── tb_reclaim ──> wakes up, exits, or calls its loan back
+ *
+ * The loans of several lenders form a tree, whose root is the thread that can run. A thread has at most TB_LENT_MAX accounts
+ * beside its own. A loan beyond that is not made: its lender just sleeps. That bounds each step under the lock, however many
+ * threads wait for one, and chains, too. A loan that would close a circle is not made either: a circle consists of sleepers.
+ *
+ * Not decided here: whom a thread waits for, who may lend to whom, and when a loan ends because the borrower sleeps. All accounts
+ * of a thread are on one queue.
+ */
+#pragma once
+#include "economy.h"
+
+/* The thread that runs when this leaf is picked: the root of its loans, mostly itself. */
+TB_FN u32 tb_borrower(struct tb_queue *q, u32 i)
+{
+	tb_loop(TB_LENT_MAX + 1) {
+		if (!tb_at(q, i)->lends_to)
+			break;
+		i = tb_at(q, i)->lends_to;
+	}
+	return i;
+}
+
+/* The account of `thread` after `i`, from itself on, a lender before its own lenders. TB_NONE after the last one. */
+TB_FN u32 tb_next_account(struct tb_queue *q, u32 thread, u32 i)
+{
+	if (tb_at(q, i)->lender)
+		return tb_at(q, i)->lender;
+	tb_loop(TB_LENT_MAX + 1) {
+		if (i == thread || tb_at(q, i)->next_lender)
+			break;
+		i = tb_at(q, i)->lends_to;
+	}
+	return i == thread ? TB_NONE : tb_at(q, i)->next_lender;
+}
+
+#define tb_for_each_account(q, thread, i) \
+	for (u32 i = (thread), left = TB_LENT_MAX + 1; i && left; i = tb_next_account((q), (thread), i), left--)
+
+/* A thread that may run on `mask` becomes runnable, with its accounts; as tb_join for its own. */
+TB_FN u32 tb_join_accounts(struct tb_queue *q, const struct tb_rules *r, u32 thread, u64 mask, u32 shared)
+{
+	tb_for_each_account(q, thread, i)
+		tb_join(q, r, i, mask, i == thread ? shared : TB_NONE);
+	return 0;
+}
+
+/* It waits from `now` on. Accounts that sleep because it was frozen (tb_pick_account) join. */
+TB_FN u32 tb_wait_accounts(struct tb_queue *q, const struct tb_rules *r, u32 thread, u64 mask, u64 now)
+{
+	tb_for_each_account(q, thread, i) {
+		tb_join(q, r, i, mask, TB_NONE);
+		tb_wait(q, r, i, mask, now);
+	}
+	return 0;
+}
+
+/* It waits no longer. */
+TB_FN u32 tb_withdraw_accounts(struct tb_queue *q, u32 thread)
+{
+	tb_for_each_account(q, thread, i)
+		tb_withdraw(q, i);
+	return 0;
+}
+
+/* A thread that does not wait, and whose payer is settled, goes to sleep. */
+TB_FN u32 tb_leave_accounts(struct tb_queue *q, const struct tb_rules *r, u32 thread)
+{
+	tb_for_each_account(q, thread, i)
+		tb_leave(q, r, i);
+	return 0;
+}
+
+/*
+ * The account that is to pay for the next run of a runnable thread, settled, that does not wait: the one that the economy would
+ * pick if only these waited. Frozen accounts do not pay, unless all are.
+ */
+TB_FN u32 tb_best_account(struct tb_queue *q, const struct tb_rules *r, u32 thread)
+{
+	u32 best = thread;
+
+	tb_for_each_account(q, thread, i) {
+		u64 both = tb_meet(q, i, best);
+		struct tb_client *c = tb_at(q, (u32)(both >> 32)), *b = tb_at(q, (u32)both), *p = tb_at(q, c->parent);
+
+		if (i == best || !(tb_at(q, i)->state & TB_ACTIVE))
+			continue;
+		if (!c->parent ? b->kind == TB_KIND_FROZEN :
+				 tb_better(tb_eligible_until(r, p->vnow), c->pass, c->key, b->pass, b->key))
+			best = i;
+	}
+	return best;
+}
+
+/*
+ * As tb_pick: the account that is next on a CPU of `mask`. Its thread is not frozen, unless the account itself is: accounts that
+ * are lent to a frozen thread go to sleep when they are met.
+ */
+TB_FN u32 tb_pick_account(struct tb_queue *q, const struct tb_rules *r, u64 mask)
+{
+	u32 account = TB_NONE;
+
+	tb_loop(TB_CLIENTS) {
+		u32 thread;
+
+		account = tb_pick(q, r, mask);
+		thread = tb_borrower(q, account);
+		if (thread == account || !tb_frozen(q, thread))
+			break;
+		tb_for_each_account(q, thread, i) {
+			if (i == thread)
+				continue;
+			tb_withdraw(q, i);
+			tb_leave(q, r, i);
+		}
+	}
+	return account;
+}
+
+/* The accounts of `i` and its lenders are now so many more, or fewer, of each borrower above it. */
+TB_FN u32 tb_count_lent(struct tb_queue *q, u32 i, u32 by)
+{
+	tb_loop(TB_LENT_MAX + 1) {
+		i = tb_at(q, i)->lends_to;
+		if (!i)
+			break;
+		tb_at(q, i)->lent += by;
+	}
+	return 0;
+}
+
+/*
+ * A sleeping thread that lends to nobody lends to another one, with its own lenders. If that is runnable, or lends to a thread
+ * that is, the lender's accounts become so. 0: the loan would be one too many, or close a circle; nothing was done.
+ */
+TB_FN u32 tb_lend(struct tb_queue *q, const struct tb_rules *r, u32 lender, u32 to, u64 now)
+{
+	struct tb_client *l = tb_at(q, lender), *b = tb_at(q, to);
+	u32 thread = tb_borrower(q, to), lent = l->lent + 1;
+	const struct tb_client *t = tb_at(q, thread);
+
+	if (thread == lender || t->lent + lent > TB_LENT_MAX)
+		return 0;
+	l->lends_to = to;
+	l->next_lender = b->lender;
+	b->lender = lender;
+	tb_count_lent(q, lender, lent);
+	if (t->state & TB_ACTIVE)
+		tb_join_accounts(q, r, lender, t->mask, TB_NONE);
+	if (t->state & TB_QUEUED)
+		tb_wait_accounts(q, r, lender, t->mask, now);
+	return 1;
+}
+
+/* A loan ends. The lender's accounts are those of a sleeping thread again; none of them may be the payer of a run any more. */
+TB_FN u32 tb_reclaim(struct tb_queue *q, const struct tb_rules *r, u32 lender)
+{
+	struct tb_client *l = tb_at(q, lender), *b = tb_at(q, l->lends_to);
+	u32 *link = &b->lender;
+
+	if (!l->lends_to)
+		return 0;
+	tb_withdraw_accounts(q, lender);
+	tb_leave_accounts(q, r, lender);
+	tb_loop(TB_LENT_MAX) {
+		if (*link == lender)
+			break;
+		link = &tb_at(q, *link)->next_lender;
+	}
+	*link = l->next_lender;
+	tb_count_lent(q, lender, 0 - (l->lent + 1));
+	l->lends_to = TB_NONE;
+	l->next_lender = TB_NONE;
+	return 0;
+}
+
+/* Does `account` belong to `lender`: is it its own, or that of one of its lenders? */
+TB_FN u32 tb_is_lent_by(struct tb_queue *q, u32 account, u32 lender)
+{
+	tb_loop(TB_LENT_MAX + 1) {
+		if (account == lender || !account)
+			break;
+		account = tb_at(q, account)->lends_to;
+	}
+	return account == lender;
+}

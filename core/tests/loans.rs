@@ -1,0 +1,208 @@
+//! Transfers: who pays while a thread runs that others wait for.
+
+use tombola_core::{BEST_EFFORT, Bill, Economy, FROZEN, Kind, Rules, limits};
+
+const MS: u64 = 1_000_000;
+const ANY: u64 = u64::MAX;
+
+/// One CPU, and threads that compute all the time unless they sleep.
+struct Machine {
+    economy: Economy,
+    now: u64,
+}
+
+impl Machine {
+    fn new(rules: Rules) -> Self {
+        let economy = Economy::new(rules);
+        Self { economy, now: 0 }
+    }
+
+    fn user(&mut self, tickets: u32) -> u32 {
+        let user = self.economy.new_client(Kind::User, BEST_EFFORT, tickets);
+        user.expect("there is room")
+    }
+
+    /// A sleeping thread.
+    fn thread(&mut self, user: u32, tickets: u32) -> u32 {
+        let thread = self.economy.new_client(Kind::Thread, user, tickets);
+        thread.expect("there is room")
+    }
+
+    fn wake(&mut self, thread: u32) {
+        self.economy.join_accounts(thread, ANY, None);
+        self.economy.wait_accounts(thread, ANY, self.now);
+    }
+
+    fn hog(&mut self, user: u32, tickets: u32) -> u32 {
+        let hog = self.thread(user, tickets);
+        self.wake(hog);
+        hog
+    }
+
+    fn lend(&mut self, lender: u32, to: u32) {
+        assert!(self.economy.lend(lender, to, self.now));
+    }
+
+    /// A thread that waits goes to sleep instead.
+    fn sleep(&mut self, thread: u32) {
+        self.economy.withdraw_accounts(thread);
+        self.economy.leave_accounts(thread);
+    }
+
+    /// So many slices of a millisecond.
+    fn run(&mut self, slices: u64) {
+        for seed in 0..slices {
+            let payer = self.economy.pick_account(1).expect("somebody waits");
+            let thread = self.economy.borrower(payer);
+            self.economy.withdraw_accounts(thread);
+            let bill = Bill {
+                used_ns: MS,
+                seed: tombola_core::mix(seed, 7).into(),
+                ..Bill::default()
+            };
+            self.economy.charge(payer, &bill);
+            self.now += MS;
+            self.economy.wait_accounts(thread, ANY, self.now);
+        }
+    }
+
+    /// How many slices these have paid for.
+    fn paid<const N: usize>(&self, of: [u32; N]) -> [u64; N] {
+        of.map(|i| self.economy.client(i).used_ns / MS)
+    }
+}
+
+/// Two clients of one user wait for a server of another that has next to no tickets, beside a hog of a third.
+#[test]
+fn shares_of_lenders_add_up_and_each_pays_its_own() {
+    let mut m = Machine::new(Rules::stride(MS));
+    let [alice, bob, carol] = [3000, 10, 1000].map(|tickets| m.user(tickets));
+    let clients = [m.thread(alice, 800), m.thread(alice, 200)];
+    let server = m.hog(bob, 1);
+    let hog = m.hog(carol, 100);
+    clients
+        .into_iter()
+        .for_each(|client| m.lend(client, server));
+    m.run(4010);
+    assert_eq!(
+        m.paid([clients[0], clients[1], server, hog]),
+        [2400, 600, 10, 1000]
+    );
+    // When the larger one has its answer and sleeps, all of alice's part is the other's.
+    m.economy.reclaim(clients[0]);
+    m.run(4010);
+    assert_eq!(
+        m.paid([clients[0], clients[1], server, hog]),
+        [2400, 3600, 20, 2000]
+    );
+    // Without lenders the server has what its own tickets give.
+    m.economy.reclaim(clients[1]);
+    m.run(1010);
+    assert_eq!(
+        m.paid([clients[0], clients[1], server, hog]),
+        [2400, 3600, 30, 3000]
+    );
+}
+
+/// The same by lottery: within six standard deviations.
+#[test]
+fn shares_of_lenders_add_up_in_lotteries() {
+    let mut m = Machine::new(Rules::lottery(MS));
+    let [alice, carol] = [3000, 1000].map(|tickets| m.user(tickets));
+    let client = m.thread(alice, 999);
+    let server = m.hog(alice, 1);
+    let hog = m.hog(carol, 100);
+    m.lend(client, server);
+    m.run(40_000);
+    let [client, server, hog] = m.paid([client, server, hog]);
+    assert!(hog.abs_diff(10_000) < 600, "the hog has {hog}");
+    assert!(server.abs_diff(30) < 40, "the server has paid {server}");
+    assert_eq!(client + server + hog, 40_000);
+}
+
+/// A client waits for a worker that waits for a server.
+#[test]
+fn a_loan_goes_on_along_a_chain() {
+    let mut m = Machine::new(Rules::stride(MS));
+    let [alice, carol] = [1000, 1000].map(|tickets| m.user(tickets));
+    let client = m.thread(alice, 98);
+    let worker = m.hog(alice, 1);
+    let server = m.hog(alice, 1);
+    let hog = m.hog(carol, 100);
+    m.lend(client, worker);
+    m.sleep(worker);
+    m.lend(worker, server);
+    assert_eq!(m.economy.borrower(client), server);
+    m.run(2000);
+    assert_eq!(m.paid([client, worker, server, hog]), [980, 10, 10, 1000]);
+    // The worker has its answer: it runs on the client's account, and the server on its own.
+    m.economy.reclaim(worker);
+    m.wake(worker);
+    m.run(2000);
+    assert_eq!(m.paid([client, worker, server, hog]), [1960, 20, 20, 2000]);
+    assert_eq!(m.economy.borrower(client), worker);
+}
+
+/// A borrower that sleeps, and its lenders with it, get no CPU, and their users' others get all.
+#[test]
+fn lenders_rest_while_the_borrower_sleeps() {
+    let mut m = Machine::new(Rules::stride(MS));
+    let alice = m.user(1000);
+    let client = m.thread(alice, 800);
+    let server = m.hog(alice, 100);
+    let hog = m.hog(alice, 100);
+    m.lend(client, server);
+    m.sleep(server);
+    m.run(100);
+    assert_eq!(m.paid([client, server, hog]), [0, 0, 100]);
+    m.wake(server);
+    m.run(1000);
+    // They have some credit for the sleep.
+    let [of_client, of_server, of_hog] = m.paid([client, server, hog]);
+    assert!((800..804).contains(&of_client), "{of_client}");
+    assert!((100..103).contains(&of_server), "{of_server}");
+    assert_eq!(of_client + of_server + of_hog, 1100);
+}
+
+#[test]
+fn no_loan_closes_a_circle_or_is_one_too_many() {
+    let mut m = Machine::new(Rules::stride(MS));
+    let alice = m.user(1000);
+    let [a, b, c] = [(); 3].map(|()| m.thread(alice, 100));
+    m.lend(a, b);
+    m.lend(b, c);
+    assert!(!m.economy.lend(c, a, 0));
+    assert_eq!(m.economy.accounts(c), [c, b, a]);
+    let others: Vec<u32> = (2..limits::LENT_MAX)
+        .map(|_| m.thread(alice, 100))
+        .collect();
+    others.iter().for_each(|&other| m.lend(other, c));
+    let one_more = m.thread(alice, 100);
+    for to in [a, b, c] {
+        assert!(!m.economy.lend(one_more, to, 0));
+        assert_eq!(m.economy.borrower(one_more), one_more);
+    }
+    m.economy.reclaim(a);
+    m.lend(one_more, b);
+    assert_eq!(m.economy.accounts(c).len(), limits::LENT_MAX as usize + 1);
+}
+
+/// A frozen thread does not run for its lenders either, but it does again when it is thawed.
+#[test]
+fn a_frozen_borrower_stays_frozen() {
+    let mut m = Machine::new(Rules::stride(MS));
+    let alice = m.user(1000);
+    let client = m.thread(alice, 300);
+    let server = m.hog(alice, 100);
+    let hog = m.hog(alice, 100);
+    m.lend(client, server);
+    m.economy.move_to(server, FROZEN);
+    m.run(100);
+    assert_eq!(m.paid([client, server, hog]), [0, 0, 100]);
+    assert_eq!(m.economy.client(client).state, 0);
+    m.economy.move_to(server, alice);
+    m.run(500);
+    let [client, server, hog] = m.paid([client, server, hog]);
+    assert_eq!(client + server + hog, 600);
+    assert!(client.abs_diff(300) < 20, "the client has paid {client}");
+}
