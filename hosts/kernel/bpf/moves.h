@@ -560,13 +560,19 @@ __noinline u32 step_free(u64 number)
 	if (!rq)
 		return TB_NONE;
 	bpf_spin_lock(&rq->lock);
-	if (client_of(&rq->economy, number) && may_free(group)) {
+	if (client_of(&rq->economy, number))
 		parent = parent_of(&rq->economy, group);
+	if (parent && may_free(group)) {
 		if (tb_at(&rq->economy, group)->kind == TB_KIND_RESERVATION)
 			reserved -= tickets_at(&rq->economy, group);
 		left_group(parent);
-		if (!several())
+		/* With several queues it still has its slots. But it is no client any more, or a move would leave its group again. */
+		if (several())
+			tb_put(&rq->economy, group, TB_NONE, 0);
+		else
 			free_slots(&rq->economy, group);
+	} else {
+		parent = TB_NONE;
 	}
 	bpf_spin_unlock(&rq->lock);
 	if (!several() || !parent)
