@@ -566,7 +566,7 @@ __noinline u32 step_free(u64 number)
 		if (tb_at(&rq->economy, group)->kind == TB_KIND_RESERVATION)
 			reserved -= tickets_at(&rq->economy, group);
 		left_group(parent);
-		/* With several queues it still has its slots. But it is no client any more, or a move would leave its group again. */
+		/* With several queues it keeps its slots. But it is no client any more: a move would leave `parent` again. */
 		if (several())
 			tb_put(&rq->economy, group, TB_NONE, 0);
 		else
