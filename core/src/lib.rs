@@ -402,6 +402,13 @@ impl Economy {
         ffi::borrower(self.c().0, leaf)
     }
 
+    /// To which leaf a leaf lends.
+    #[must_use]
+    pub fn lends_to(&self, leaf: u32) -> Option<u32> {
+        self.check_leaf(leaf);
+        some(self.client(leaf).vnow as u32)
+    }
+
     /// The accounts of a thread: its own leaf, and those of its lenders, of their lenders, and so on.
     pub fn accounts(&mut self, thread: u32) -> Vec<u32> {
         self.check_leaf(thread);

@@ -68,6 +68,9 @@ pub trait Scheduler {
     /// The running task of `cpu` goes to sleep, or exits after this ([`Scheduler::exited`]).
     fn slept(&mut self, machine: &mut Machine, task: TaskId, cpu: usize);
 
+    /// A sleeping task waits for `holder` to free a lock. It has just gone to sleep, or another task held the lock before.
+    fn waits_for(&mut self, _machine: &mut Machine, _task: TaskId, _holder: TaskId) {}
+
     /// A task has ended, after it slept.
     fn exited(&mut self, _machine: &mut Machine, _task: TaskId) {}
 

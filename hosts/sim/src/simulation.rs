@@ -5,6 +5,7 @@ use crate::program::{Act, Program};
 use crate::scheduler::Scheduler;
 use std::cmp::Reverse;
 use std::rc::Rc;
+use tombola_core::limits::LENT_MAX;
 
 /// A machine with its scheduler.
 pub struct Simulation<S> {
@@ -328,12 +329,13 @@ impl<S: Scheduler> Simulation<S> {
             locks.resize(lock + 1, Lock::default());
         }
         let lock = &mut locks[lock];
-        if lock.holder.is_none() {
+        let Some(holder) = lock.holder else {
             lock.holder = Some(task);
             return true;
-        }
+        };
         lock.waiting.push_back(task);
         self.give_up(cpu, task);
+        self.scheduler.waits_for(&mut self.machine, task, holder);
         false
     }
 
@@ -345,8 +347,19 @@ impl<S: Scheduler> Simulation<S> {
             return;
         }
         lock.holder = lock.waiting.pop_front();
-        if let Some(next) = lock.holder {
-            self.wake_by(next, Some(cpu));
+        let Some(next) = lock.holder else {
+            return;
+        };
+        // More do not lend to a task at once.
+        let others: Vec<TaskId> = lock
+            .waiting
+            .iter()
+            .copied()
+            .take(LENT_MAX as usize)
+            .collect();
+        self.wake_by(next, Some(cpu));
+        for other in others {
+            self.scheduler.waits_for(&mut self.machine, other, next);
         }
     }
 

@@ -7,6 +7,7 @@
 //! task that waits on its waker's CPU; the rule that a client woken by another of its currency gets no credit; shorter slices of
 //! a user with many tasks; reservations.
 
+mod loans;
 mod several;
 
 use crate::groups::{Groups, Reach};
@@ -27,6 +28,8 @@ const SLICE_ALONE_NS: u64 = 20 * MS;
 #[derive(Clone, Copy, Default)]
 struct Account {
     leaf: u32,
+    /// The leaf that is charged while it runs: its own, or that of a task that lends to it.
+    payer: u32,
     queue: usize,
     /// Several queues: its tickets that count there, 0 while it sleeps.
     usable: u64,
@@ -54,6 +57,8 @@ pub struct Tombola {
     pub moves: u64,
     /// Some slices are longer than a quantum.
     long_slices: bool,
+    /// Tasks that wait for locks lend to the holders.
+    transfers: bool,
 }
 
 impl Tombola {
@@ -72,6 +77,7 @@ impl Tombola {
             slices: 0,
             moves: 0,
             long_slices: false,
+            transfers: false,
         }
     }
 
@@ -207,8 +213,8 @@ impl Tombola {
         let account = &mut self.accounts[task];
         account.settled_ns += bill.used_ns;
         account.precharge_ns = next_ns;
-        let (leaf, queue) = (account.leaf, account.queue);
-        self.of(task).charge(leaf, &bill);
+        let (payer, queue) = (account.payer, account.queue);
+        self.of(task).charge(payer, &bill);
         if let Some(queues) = &mut self.queues {
             let ns = (bill.used_ns + bill.next_ns) as i64 - bill.precharge_ns as i64;
             let group = machine.task(task).group;
@@ -220,7 +226,7 @@ impl Tombola {
     fn wait(&mut self, machine: &mut Machine, task: TaskId, woken: Option<Waker>) {
         let queue = self.accounts[task].queue;
         let (leaf, mask) = (self.leaf(task), self.mask(machine, task, queue));
-        self.of(task).wait(leaf, mask, machine.now);
+        self.of(task).wait_accounts(leaf, mask, machine.now);
         let cpus = self.cpus(machine, queue);
         let idle = machine.idle_cpu_of(task, cpus.clone());
         if let Some(idle) = idle.or_else(|| machine.idle_cpu(task)) {
@@ -241,8 +247,11 @@ impl Tombola {
             return; // A decision was put off there.
         };
         let run = self.run(machine, runner, by == Waker::Runner);
-        let (leaf, of_runner) = (self.leaf(task), self.leaf(runner));
-        let crossing_ns = self.of(task).crossing_ns(leaf, of_runner, &run);
+        let (leaf, payer) = (self.leaf(task), self.payer(runner));
+        let economy = self.of(task);
+        let accounts = economy.accounts(leaf).into_iter();
+        let crossings = accounts.map(|account| economy.crossing_ns(account, payer, &run));
+        let crossing_ns = crossings.min().expect("its own is one");
         let end = if crossing_ns == 0 {
             machine.now
         } else {
@@ -297,7 +306,7 @@ impl Tombola {
     fn begin(&mut self, machine: &mut Machine, task: TaskId, cpu: usize, displaces: bool) {
         self.count_tickets(machine, task, true, true);
         self.economy.on(self.accounts[task].queue); // for slice_ns
-        let slice_ns = self.slice_ns(self.leaf(task), displaces);
+        let slice_ns = self.slice_ns(self.payer(task), displaces);
         let quantum_ns = self.economy.rules().quantum_ns;
         self.long_slices |= slice_ns > quantum_ns;
         self.slices += 1;
@@ -391,6 +400,7 @@ impl Scheduler for Tombola {
             .expect("there are more clients than the core takes");
         self.accounts.push(Account {
             leaf,
+            payer: leaf,
             queue,
             ..Account::default()
         });
@@ -407,6 +417,7 @@ impl Scheduler for Tombola {
     }
 
     fn wake(&mut self, machine: &mut Machine, task: TaskId, waker: Option<usize>) {
+        self.reclaim(machine, task);
         self.place(machine, task);
         let queue = self.accounts[task].queue;
         if let Some(queues) = &mut self.queues {
@@ -414,7 +425,7 @@ impl Scheduler for Tombola {
             queues.groups.before_join(&mut self.economy, group, queue);
         }
         let (leaf, mask) = (self.leaf(task), self.mask(machine, task, queue));
-        self.of(task).join(leaf, mask);
+        self.of(task).join_accounts(leaf, mask, None);
         self.count_tickets(machine, task, true, false);
         let by = match waker {
             Some(cpu) if self.cpus(machine, queue).contains(&cpu) => Waker::Runner,
@@ -438,24 +449,28 @@ impl Scheduler for Tombola {
             self.count_tickets(machine, held, true, true);
         }
         let mask = 1 << ((cpu - cpus.start) % 64);
-        let mut best = self.economy.on(queue).pick(mask);
+        let mut best = self.economy.on(queue).pick_account(mask);
         let held = held.filter(|&held| machine.may_run(held, cpu));
         if best.is_none() && held.is_none() {
             self.pull(machine, cpu);
-            best = self.economy.on(queue).pick(mask);
+            best = self.economy.on(queue).pick_account(mask);
         }
         let displaces = machine.running(cpu).is_some();
-        let of_held = held.map(|held| self.leaf(held));
-        let economy = self.economy.on(queue);
-        let kept = of_held.filter(|&leaf| best.is_none_or(|best| economy.keeps(leaf, best)));
-        let drawn = kept.or(best);
-        if kept.is_none()
-            && let Some(best) = best
-        {
-            economy.withdraw(best);
+        if let Some(held) = held {
+            self.choose_payer(held);
         }
+        let of_held = held.map(|held| self.payer(held));
+        let economy = self.economy.on(queue);
+        let kept = of_held.filter(|&payer| best.is_none_or(|best| economy.keeps(payer, best)));
+        let drawn = kept.or(best);
         economy.runs(drawn, mask);
-        let next = self.task(drawn?);
+        let drawn = drawn?;
+        let thread = economy.borrower(drawn);
+        if kept.is_none() {
+            economy.withdraw_accounts(thread);
+        }
+        let next = self.task(thread);
+        self.accounts[next].payer = drawn;
         self.begin(machine, next, cpu, displaces && kept.is_none());
         Some(next)
     }
@@ -472,13 +487,18 @@ impl Scheduler for Tombola {
         }
         let leaf = self.leaf(task);
         let economy = self.of(task);
-        economy.withdraw(leaf);
-        economy.leave(leaf);
+        economy.withdraw_accounts(leaf);
+        economy.leave_accounts(leaf);
         self.count_tickets(machine, task, false, false);
+    }
+
+    fn waits_for(&mut self, machine: &mut Machine, task: TaskId, holder: TaskId) {
+        self.lend(machine, task, holder);
     }
 
     fn exited(&mut self, machine: &mut Machine, task: TaskId) {
         let leaf = self.leaf(task);
+        self.end_loans(task);
         let heir = match (machine.child(task), machine.parent(task)) {
             (Some(child), _) => Some((child, self.accounts[task].forked_ns)),
             (None, Some(parent)) => Some((parent, 0)),
@@ -496,7 +516,7 @@ impl Scheduler for Tombola {
     fn mask_changed(&mut self, machine: &mut Machine, task: TaskId) {
         let leaf = self.leaf(task);
         if self.economy.client(leaf).state & QUEUED != 0 {
-            self.of(task).withdraw(leaf);
+            self.of(task).withdraw_accounts(leaf);
             self.wait(machine, task, Some(Waker::Other));
             self.leave_forbidden(machine, task);
         }
