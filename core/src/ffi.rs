@@ -202,7 +202,7 @@ c_functions! {
     "tombola_queue_init" queue_init(q: &mut Queue, floor: u32) -> u32;
     "tombola_new" new(q: &mut Queue, kind: u32, parent: u32, tickets: u32) -> u32;
     "tombola_free" free(q: &mut Queue, i: u32) -> u32;
-    "tombola_join" join(q: &mut Queue, r: &Rules, i: u32, mask: u64, waker: u32) -> u32;
+    "tombola_join" join(q: &mut Queue, r: &Rules, i: u32, mask: u64) -> u32;
     "tombola_leave" leave(q: &mut Queue, r: &Rules, i: u32) -> u32;
     "tombola_wait" wait(q: &mut Queue, r: &Rules, i: u32, mask: u64, now: u64) -> u32;
     "tombola_withdraw" withdraw(q: &mut Queue, i: u32) -> u32;

@@ -300,16 +300,7 @@ impl Economy {
     pub fn join(&mut self, leaf: u32, mask: u64) {
         self.check_leaf(leaf);
         let (queue, rules) = self.c();
-        ffi::join(queue, rules, leaf, mask, 0);
-    }
-
-    /// The same for a leaf that another, running leaf has woken. In the currency where the two meet it gets no credit, unless it
-    /// is owed all of it, or that currency is base or best effort.
-    pub fn join_woken(&mut self, leaf: u32, mask: u64, waker: u32) {
-        self.check_leaf(leaf);
-        self.check_leaf(waker);
-        let (queue, rules) = self.c();
-        ffi::join(queue, rules, leaf, mask, waker);
+        ffi::join(queue, rules, leaf, mask);
     }
 
     /// A settled leaf that does not wait goes to sleep.
@@ -430,7 +421,8 @@ impl Economy {
         ffi::best_account(queue, rules, thread)
     }
 
-    /// As [`Self::join`] and [`Self::join_woken`], with all accounts of the thread.
+    /// As [`Self::join`], with all accounts of the thread. If another, running leaf has woken it, its own leaf gets no credit in
+    /// the currency where the two meet, unless it is owed all of it, or that currency is base or best effort.
     pub fn join_accounts(&mut self, thread: u32, mask: u64, waker: Option<u32>) {
         self.check_leaf(thread);
         if let Some(waker) = waker {

@@ -49,9 +49,9 @@ u32 EXPORT(free)(struct tb_queue *q, u32 i)
 	return tb_free(q, i);
 }
 
-u32 EXPORT(join)(struct tb_queue *q, const struct tb_rules *r, u32 i, u64 mask, u32 waker)
+u32 EXPORT(join)(struct tb_queue *q, const struct tb_rules *r, u32 i, u64 mask)
 {
-	return tb_join(q, r, i, mask, waker ? tb_at(q, (u32)tb_meet(q, i, waker))->parent : TB_NONE);
+	return tb_join(q, r, i, mask, TB_NONE);
 }
 
 u32 EXPORT(leave)(struct tb_queue *q, const struct tb_rules *r, u32 i)

@@ -98,11 +98,13 @@ TB_FN u32 tb_best_account(struct tb_queue *q, const struct tb_rules *r, u32 thre
 	u32 best = thread;
 
 	tb_for_each_account(q, thread, i) {
-		u64 both = tb_meet(q, i, best);
-		struct tb_client *c = tb_at(q, (u32)(both >> 32)), *b = tb_at(q, (u32)both), *p = tb_at(q, c->parent);
+		struct tb_client *c, *b, *p;
+		u64 both;
 
 		if (i == best || !(tb_at(q, i)->state & TB_ACTIVE))
 			continue;
+		both = tb_meet(q, i, best);
+		c = tb_at(q, (u32)(both >> 32)), b = tb_at(q, (u32)both), p = tb_at(q, c->parent);
 		if (!c->parent ? b->kind == TB_KIND_FROZEN :
 				 tb_better(tb_eligible_until(r, p->vnow), c->pass, c->key, b->pass, b->key))
 			best = i;
@@ -190,15 +192,4 @@ TB_FN u32 tb_reclaim(struct tb_queue *q, const struct tb_rules *r, u32 lender)
 	l->lends_to = TB_NONE;
 	l->next_lender = TB_NONE;
 	return 0;
-}
-
-/* Does `account` belong to `lender`: is it its own, or that of one of its lenders? */
-TB_FN u32 tb_is_lent_by(struct tb_queue *q, u32 account, u32 lender)
-{
-	tb_loop(TB_LENT_MAX + 1) {
-		if (account == lender || !account)
-			break;
-		account = tb_at(q, account)->lends_to;
-	}
-	return account == lender;
 }

@@ -23,11 +23,11 @@ impl Tombola {
     /// A loan ends. If its accounts pay for a run, that is settled, and another account pays from now on.
     pub(super) fn reclaim(&mut self, machine: &mut Machine, task: TaskId) {
         let leaf = self.leaf(task);
-        let thread = self.economy.borrower(leaf);
-        let borrower = self.task(thread);
-        if borrower == task {
+        if self.economy.lends_to(leaf).is_none() {
             return;
         }
+        let thread = self.economy.borrower(leaf);
+        let borrower = self.task(thread);
         let lent = self.economy.accounts(leaf);
         let run = self.run(machine, borrower, false);
         let pays = machine.cpu_of(borrower).is_some() && lent.contains(&self.payer(borrower));
