@@ -222,7 +222,7 @@ c_functions! {
     "tombola_best_account" best_account(q: &mut Queue, r: &Rules, thread: u32) -> u32;
     "tombola_join_accounts" join_accounts(q: &mut Queue, r: &Rules, thread: u32, mask: u64, waker: u32) -> u32;
     "tombola_wait_accounts" wait_accounts(q: &mut Queue, r: &Rules, thread: u32, mask: u64, now: u64) -> u32;
-    "tombola_withdraw_accounts" withdraw_accounts(q: &mut Queue, thread: u32) -> u32;
+    "tombola_withdraw_accounts" withdraw_accounts(q: &mut Queue, r: &Rules, thread: u32) -> u32;
     "tombola_leave_accounts" leave_accounts(q: &mut Queue, r: &Rules, thread: u32) -> u32;
     "tombola_lend" lend(q: &mut Queue, r: &Rules, lender: u32, to: u32, now: u64) -> u32;
     "tombola_reclaim" reclaim(q: &mut Queue, r: &Rules, lender: u32) -> u32;

@@ -442,7 +442,8 @@ impl Economy {
     /// As [`Self::withdraw`], with all accounts of the thread.
     pub fn withdraw_accounts(&mut self, thread: u32) {
         self.check_leaf(thread);
-        ffi::withdraw_accounts(self.c().0, thread);
+        let (queue, rules) = self.c();
+        ffi::withdraw_accounts(queue, rules, thread);
     }
 
     /// As [`Self::leave`], with all accounts of the thread.
@@ -454,13 +455,17 @@ impl Economy {
         ffi::leave_accounts(queue, rules, thread);
     }
 
-    /// A sleeping thread that lends to nobody lends its account, and those of its lenders, to another one. `false`: that one
-    /// would have more than [`limits::LENT_MAX`] beside its own, or the loan would close a circle; nothing was done.
+    /// A thread that goes to sleep, is settled, and lends to nobody, lends its account, and those of its lenders, to another one.
+    /// `false`: that one would have more than [`limits::LENT_MAX`] beside its own, or the loan would close a circle; nothing was
+    /// done.
     pub fn lend(&mut self, lender: u32, to: u32, now: u64) -> bool {
         self.check_leaf(to);
         for account in self.accounts(lender) {
             let state = self.client(account).state;
-            assert!(state == 0, "leaf {account} is to be lent in state {state}");
+            assert!(
+                state & QUEUED == 0,
+                "leaf {account} is to be lent in state {state}"
+            );
         }
         assert!(
             self.borrower(lender) == lender,
@@ -470,7 +475,9 @@ impl Economy {
         ffi::lend(queue, rules, lender, to, now) != 0
     }
 
-    /// A loan ends: the lender's accounts are those of a sleeping thread again. None of them may be the payer of a run any more.
+    /// A loan ends: the lender's accounts are its own again. They do not wait, and are active still if they were: a lender that
+    /// wakes up has lost nothing by having slept. One that sleeps on is to leave. None of the accounts may be the payer of a run
+    /// any more.
     pub fn reclaim(&mut self, lender: u32) {
         self.check_leaf(lender);
         let (queue, rules) = self.c();

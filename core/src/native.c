@@ -127,32 +127,40 @@ u32 EXPORT(best_account)(struct tb_queue *q, const struct tb_rules *r, u32 threa
 
 u32 EXPORT(join_accounts)(struct tb_queue *q, const struct tb_rules *r, u32 thread, u64 mask, u32 waker)
 {
-	return tb_join_accounts(q, r, thread, mask, waker ? tb_at(q, (u32)tb_meet(q, thread, waker))->parent : TB_NONE);
+	tb_join(q, r, thread, mask, waker ? tb_at(q, (u32)tb_meet(q, thread, waker))->parent : TB_NONE);
+	return tb_follow_all(q, r, thread, 0);
 }
 
 u32 EXPORT(wait_accounts)(struct tb_queue *q, const struct tb_rules *r, u32 thread, u64 mask, u64 now)
 {
-	return tb_wait_accounts(q, r, thread, mask, now);
+	tb_wait(q, r, thread, mask, now);
+	return tb_follow_all(q, r, thread, now);
 }
 
-u32 EXPORT(withdraw_accounts)(struct tb_queue *q, u32 thread)
+u32 EXPORT(withdraw_accounts)(struct tb_queue *q, const struct tb_rules *r, u32 thread)
 {
-	return tb_withdraw_accounts(q, thread);
+	tb_withdraw(q, thread);
+	return tb_follow_all(q, r, thread, 0);
 }
 
 u32 EXPORT(leave_accounts)(struct tb_queue *q, const struct tb_rules *r, u32 thread)
 {
-	return tb_leave_accounts(q, r, thread);
+	tb_leave(q, r, thread);
+	return tb_follow_all(q, r, thread, 0);
 }
 
 u32 EXPORT(lend)(struct tb_queue *q, const struct tb_rules *r, u32 lender, u32 to, u64 now)
 {
-	return tb_lend(q, r, lender, to, now);
+	if (!tb_lend(q, lender, to))
+		return 0;
+	tb_follow_all(q, r, lender, now);
+	return 1;
 }
 
 u32 EXPORT(reclaim)(struct tb_queue *q, const struct tb_rules *r, u32 lender)
 {
-	return tb_reclaim(q, r, lender);
+	tb_reclaim(q, lender);
+	return tb_follow_all(q, r, lender, 0);
 }
 
 u32 EXPORT(set_pass)(struct tb_queue *q, const struct tb_rules *r, u32 i, u64 pass)

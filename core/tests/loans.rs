@@ -66,6 +66,12 @@ impl Machine {
         }
     }
 
+    /// The lender sleeps on.
+    fn end_loan(&mut self, lender: u32) {
+        self.economy.reclaim(lender);
+        self.economy.leave_accounts(lender);
+    }
+
     /// How many slices these have paid for.
     fn paid<const N: usize>(&self, of: [u32; N]) -> [u64; N] {
         of.map(|i| self.economy.client(i).used_ns / MS)
@@ -89,14 +95,14 @@ fn shares_of_lenders_add_up_and_each_pays_its_own() {
         [2400, 600, 10, 1000]
     );
     // When the larger one has its answer and sleeps, all of alice's part is the other's.
-    m.economy.reclaim(clients[0]);
+    m.end_loan(clients[0]);
     m.run(4010);
     assert_eq!(
         m.paid([clients[0], clients[1], server, hog]),
         [2400, 3600, 20, 2000]
     );
     // Without lenders the server has what its own tickets give.
-    m.economy.reclaim(clients[1]);
+    m.end_loan(clients[1]);
     m.run(1010);
     assert_eq!(
         m.paid([clients[0], clients[1], server, hog]),
@@ -182,7 +188,7 @@ fn no_loan_closes_a_circle_or_is_one_too_many() {
         assert!(!m.economy.lend(one_more, to, 0));
         assert_eq!(m.economy.borrower(one_more), one_more);
     }
-    m.economy.reclaim(a);
+    m.end_loan(a);
     m.lend(one_more, b);
     assert_eq!(m.economy.accounts(c).len(), limits::LENT_MAX as usize + 1);
 }
@@ -205,4 +211,23 @@ fn a_frozen_borrower_stays_frozen() {
     let [client, server, hog] = m.paid([client, server, hog]);
     assert_eq!(client + server + hog, 600);
     assert!(client.abs_diff(300) < 20, "the client has paid {client}");
+}
+
+/// A client that is owed much has lost nothing of it when it has its answer.
+#[test]
+fn a_lender_keeps_its_position() {
+    let mut m = Machine::new(Rules::stride(MS));
+    let alice = m.user(1000);
+    let client = m.hog(alice, 100);
+    let hog = m.hog(alice, 100);
+    let server = m.thread(alice, 1);
+    m.wake(server);
+    m.economy.withdraw_accounts(client);
+    assert!(m.economy.lend(client, server, m.now));
+    let owed = m.economy.client(hog).pass - ((5 * MS) << limits::PASS_SHIFT) / 100;
+    m.economy.set_pass(client, owed);
+    m.economy.reclaim(client);
+    m.economy.wait_accounts(client, ANY, m.now);
+    assert_eq!(m.economy.client(client).pass, owed);
+    assert_eq!(m.economy.pick_account(ANY), Some(client));
 }

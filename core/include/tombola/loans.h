@@ -55,37 +55,62 @@ TB_FN u32 tb_next_account(struct tb_queue *q, u32 thread, u32 i)
 #define tb_for_each_account(q, thread, i) \
 	for (u32 i = (thread), left = TB_LENT_MAX + 1; i && left; i = tb_next_account((q), (thread), i), left--)
 
-/* A thread that may run on `mask` becomes runnable, with its accounts; as tb_join for its own. */
-TB_FN u32 tb_join_accounts(struct tb_queue *q, const struct tb_rules *r, u32 thread, u64 mask, u32 shared)
+/*
+ * Does an account rest, although it may wait still? Its thread does not wait, or is frozen: an account that is lent to a frozen
+ * thread sleeps.
+ */
+TB_FN u32 tb_rests(struct tb_queue *q, u32 account)
 {
-	tb_for_each_account(q, thread, i)
-		tb_join(q, r, i, mask, i == thread ? shared : TB_NONE);
+	u32 thread = tb_borrower(q, account);
+
+	return thread != account && (!(tb_at(q, thread)->state & TB_QUEUED) || tb_frozen(q, thread));
+}
+
+/* Is an account to sleep? Its thread does, or is frozen. */
+TB_FN u32 tb_sleeps(struct tb_queue *q, u32 account)
+{
+	u32 thread = tb_borrower(q, account);
+
+	return thread != account && (!(tb_at(q, thread)->state & TB_ACTIVE) || tb_frozen(q, thread));
+}
+
+/*
+ * An account does what its thread does: it waits with it, is active while that runs, and sleeps while that sleeps. The steps of a
+ * thread change its own leaf; then its other accounts are to follow, one after the other. An account that has not yet may be
+ * picked (tb_rests). The first of these two is for a thread that has become runnable, or waits; the second for one that does not
+ * wait any more, or sleeps. For another one they do nothing.
+ */
+TB_FN u32 tb_follow_up(struct tb_queue *q, const struct tb_rules *r, u32 account, u64 now)
+{
+	u64 mask = tb_at(q, tb_borrower(q, account))->mask;
+
+	if (tb_sleeps(q, account))
+		return 0;
+	tb_join(q, r, account, mask, TB_NONE);
+	if (!tb_rests(q, account))
+		tb_wait(q, r, account, mask, now);
 	return 0;
 }
 
-/* It waits from `now` on. Accounts that sleep because it was frozen (tb_pick_account) join. */
-TB_FN u32 tb_wait_accounts(struct tb_queue *q, const struct tb_rules *r, u32 thread, u64 mask, u64 now)
+TB_FN u32 tb_follow_down(struct tb_queue *q, const struct tb_rules *r, u32 account)
+{
+	if (!tb_rests(q, account))
+		return 0;
+	tb_withdraw(q, account);
+	if (tb_sleeps(q, account))
+		tb_leave(q, r, account);
+	return 0;
+}
+
+/* All accounts of a thread, or of a lender, follow. */
+TB_FN u32 tb_follow_all(struct tb_queue *q, const struct tb_rules *r, u32 thread, u64 now)
 {
 	tb_for_each_account(q, thread, i) {
-		tb_join(q, r, i, mask, TB_NONE);
-		tb_wait(q, r, i, mask, now);
+		if (!tb_at(q, i)->lends_to)
+			continue;
+		tb_follow_up(q, r, i, now);
+		tb_follow_down(q, r, i);
 	}
-	return 0;
-}
-
-/* It waits no longer. */
-TB_FN u32 tb_withdraw_accounts(struct tb_queue *q, u32 thread)
-{
-	tb_for_each_account(q, thread, i)
-		tb_withdraw(q, i);
-	return 0;
-}
-
-/* A thread that does not wait, and whose payer is settled, goes to sleep. */
-TB_FN u32 tb_leave_accounts(struct tb_queue *q, const struct tb_rules *r, u32 thread)
-{
-	tb_for_each_account(q, thread, i)
-		tb_leave(q, r, i);
 	return 0;
 }
 
@@ -112,27 +137,16 @@ TB_FN u32 tb_best_account(struct tb_queue *q, const struct tb_rules *r, u32 thre
 	return best;
 }
 
-/*
- * As tb_pick: the account that is next on a CPU of `mask`. Its thread is not frozen, unless the account itself is: accounts that
- * are lent to a frozen thread go to sleep when they are met.
- */
+/* As tb_pick: the account that is next on a CPU of `mask`. Its thread waits, and is not frozen, unless the account itself is. */
 TB_FN u32 tb_pick_account(struct tb_queue *q, const struct tb_rules *r, u64 mask)
 {
 	u32 account = TB_NONE;
 
 	tb_loop(TB_CLIENTS) {
-		u32 thread;
-
 		account = tb_pick(q, r, mask);
-		thread = tb_borrower(q, account);
-		if (thread == account || !tb_frozen(q, thread))
+		if (!account || !tb_rests(q, account))
 			break;
-		tb_for_each_account(q, thread, i) {
-			if (i == thread)
-				continue;
-			tb_withdraw(q, i);
-			tb_leave(q, r, i);
-		}
+		tb_follow_down(q, r, account);
 	}
 	return account;
 }
@@ -150,38 +164,36 @@ TB_FN u32 tb_count_lent(struct tb_queue *q, u32 i, u32 by)
 }
 
 /*
- * A sleeping thread that lends to nobody lends to another one, with its own lenders. If that is runnable, or lends to a thread
- * that is, the lender's accounts become so. 0: the loan would be one too many, or close a circle; nothing was done.
+ * A thread that goes to sleep, or sleeps, and lends to nobody, lends to another one, with its own lenders. Their accounts and its
+ * own, which do not wait and are settled, are then to follow. 0: the loan would be one too many, or close a circle; nothing was
+ * done.
  */
-TB_FN u32 tb_lend(struct tb_queue *q, const struct tb_rules *r, u32 lender, u32 to, u64 now)
+TB_FN u32 tb_lend(struct tb_queue *q, u32 lender, u32 to)
 {
 	struct tb_client *l = tb_at(q, lender), *b = tb_at(q, to);
 	u32 thread = tb_borrower(q, to), lent = l->lent + 1;
-	const struct tb_client *t = tb_at(q, thread);
 
-	if (thread == lender || t->lent + lent > TB_LENT_MAX)
+	if (thread == lender || tb_at(q, thread)->lent + lent > TB_LENT_MAX)
 		return 0;
 	l->lends_to = to;
 	l->next_lender = b->lender;
 	b->lender = lender;
 	tb_count_lent(q, lender, lent);
-	if (t->state & TB_ACTIVE)
-		tb_join_accounts(q, r, lender, t->mask, TB_NONE);
-	if (t->state & TB_QUEUED)
-		tb_wait_accounts(q, r, lender, t->mask, now);
 	return 1;
 }
 
-/* A loan ends. The lender's accounts are those of a sleeping thread again; none of them may be the payer of a run any more. */
-TB_FN u32 tb_reclaim(struct tb_queue *q, const struct tb_rules *r, u32 lender)
+/*
+ * A loan ends. The lender's account is its own again, and does not wait; its lenders' are to follow. It is still active if it was
+ * so: a lender that wakes up has lost nothing by having slept. One that sleeps on is to leave.
+ */
+TB_FN u32 tb_reclaim(struct tb_queue *q, u32 lender)
 {
 	struct tb_client *l = tb_at(q, lender), *b = tb_at(q, l->lends_to);
 	u32 *link = &b->lender;
 
 	if (!l->lends_to)
 		return 0;
-	tb_withdraw_accounts(q, lender);
-	tb_leave_accounts(q, r, lender);
+	tb_withdraw(q, lender);
 	tb_loop(TB_LENT_MAX) {
 		if (*link == lender)
 			break;

@@ -255,12 +255,12 @@ impl History {
 
     fn withdraw(&mut self, thread: u32) {
         self.economy.withdraw_accounts(thread);
-        self.model.withdraw_accounts(thread);
+        self.model.withdraw_accounts(thread, &seen(&self.economy));
     }
 
     fn leave(&mut self, thread: u32) {
         self.economy.leave_accounts(thread);
-        self.model.leave_accounts(thread);
+        self.model.leave_accounts(thread, &seen(&self.economy));
     }
 
     fn best_account(&mut self, thread: u32) -> u32 {
@@ -273,12 +273,13 @@ impl History {
         best
     }
 
-    fn lend(&mut self, lender: u32, to: u32) {
+    fn lend(&mut self, lender: u32, to: u32) -> bool {
         let lends = self.economy.lend(lender, to, self.now);
         let seen = seen(&self.economy);
         let legal = self.model.lend(lender, to, self.now, &seen);
         assert_eq!(legal, lends, "may {lender} lend to {to}?");
         self.loans += u64::from(lends);
+        lends
     }
 
     /// If it pays for a run, the run is settled, and another account pays from now on.
@@ -290,7 +291,7 @@ impl History {
         let cpu = (self.running.iter()).position(|r| r.as_ref().is_some_and(paid));
         let thread = cpu.map(|cpu| self.put_off(cpu, z, z).unwrap());
         self.economy.reclaim(lender);
-        self.model.reclaim(lender);
+        self.model.reclaim(lender, &seen(&self.economy));
         if let (Some(cpu), Some(thread)) = (cpu, thread) {
             let payer = self.best_account(thread);
             self.start(cpu, thread, payer);
@@ -301,6 +302,7 @@ impl History {
     fn end_loans(&mut self, to: u32, z: u64) {
         for lender in self.model.lenders_to(to).to_vec() {
             self.reclaim(lender, z);
+            self.leave(lender);
         }
     }
 
@@ -326,31 +328,20 @@ impl History {
         }
     }
 
-    /// The rounds of `pick_account`, one at a time: the order in which accounts are withdrawn is not in what it returns.
+    /// The rounds of `pick_account`, one at a time.
     fn pick(&mut self, mask: u64) -> Option<u32> {
         loop {
             let picked = self.economy.pick(mask);
             self.picks += 1;
             let model = self.model.pick(mask, picked);
             self.model = model.unwrap_or_else(|| panic!("picked {picked:?}; the model does not"));
-            let frozen = picked.filter(|&i| self.is_lent_to_frozen(i));
-            let Some(i) = frozen else {
+            let Some(i) = picked.filter(|&i| self.model.rests(i)) else {
                 assert_eq!(picked, self.economy.pick_account(mask));
                 return picked;
             };
-            let thread = self.model.borrower(i);
-            for i in self.model.accounts(thread).split_off(1) {
-                self.economy.withdraw(i);
-                self.economy.leave(i);
-                self.model.withdraw(i);
-                self.model.leave(i);
-            }
+            self.economy.withdraw(i);
+            self.economy.leave(i);
         }
-    }
-
-    fn is_lent_to_frozen(&self, account: u32) -> bool {
-        let thread = self.model.borrower(account);
-        account != thread && self.model.frozen(thread)
     }
 
     // The steps.
@@ -529,11 +520,12 @@ impl History {
             return;
         };
         let thread = self.put_off(cpu, s.z, s.z).unwrap();
+        if s.y & 2 == 2 && self.lend(thread, one_of(&self.leaves, s.y >> 2).unwrap()) {
+            return;
+        }
         self.leave(thread);
-        match s.y % 4 {
-            0 => (),
-            1 => self.end_loans(thread, s.z),
-            _ => self.lend(thread, one_of(&self.leaves, s.y >> 2).unwrap()),
+        if s.y & 1 == 1 {
+            self.end_loans(thread, s.z);
         }
     }
 

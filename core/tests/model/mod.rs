@@ -977,28 +977,57 @@ impl Model {
     }
 
     pub fn join_accounts(&mut self, thread: u32, mask: u64, waker: Option<u32>, seen: Seen) {
-        for i in self.accounts(thread) {
-            self.join(i, mask, waker.filter(|_| i == thread), seen);
-        }
+        self.join(thread, mask, waker, seen);
+        self.follow_all(thread, 0, seen);
     }
 
     pub fn wait_accounts(&mut self, thread: u32, mask: u64, now: u64, seen: Seen) {
-        for i in self.accounts(thread) {
-            self.join(i, mask, None, seen);
-            self.wait(i, mask, now, seen);
+        self.wait(thread, mask, now, seen);
+        self.follow_all(thread, now, seen);
+    }
+
+    pub fn withdraw_accounts(&mut self, thread: u32, seen: Seen) {
+        self.withdraw(thread);
+        self.follow_all(thread, 0, seen);
+    }
+
+    pub fn leave_accounts(&mut self, thread: u32, seen: Seen) {
+        self.leave(thread);
+        self.follow_all(thread, 0, seen);
+    }
+
+    /// Those that are lent to `lender` do what its thread does, and its own if it lends.
+    fn follow_all(&mut self, lender: u32, now: u64, seen: Seen) {
+        let thread = self.borrower(lender);
+        let active = self.at(thread).active && !self.frozen(thread);
+        let (waits, mask) = (active && self.waits(thread), self.at(thread).mask);
+        for i in self.accounts(lender) {
+            if i == thread {
+                continue;
+            }
+            if active {
+                self.join(i, mask, None, seen);
+            }
+            if waits {
+                self.wait(i, mask, now, seen);
+            } else {
+                self.withdraw(i);
+            }
+            if !active {
+                self.leave(i);
+            }
         }
     }
 
-    pub fn withdraw_accounts(&mut self, thread: u32) {
-        self.accounts(thread)
-            .into_iter()
-            .for_each(|i| self.withdraw(i));
-    }
-
-    pub fn leave_accounts(&mut self, thread: u32) {
-        self.accounts(thread)
-            .into_iter()
-            .for_each(|i| self.leave(i));
+    /// Does a picked account not wait any longer, because its thread is frozen?
+    pub fn rests(&mut self, account: u32) -> bool {
+        let thread = self.borrower(account);
+        let rests = thread != account && self.frozen(thread);
+        if rests {
+            self.withdraw(account);
+            self.leave(account);
+        }
+        rests
     }
 
     /// From base down, or if all are frozen from their root: at each level the best client that has one of the accounts; on a tie
@@ -1028,21 +1057,15 @@ impl Model {
             return false;
         }
         self.lenders.entry(to).or_default().insert(0, lender);
-        let mask = self.at(thread).mask;
-        if self.at(thread).active {
-            self.join_accounts(lender, mask, None, seen);
-        }
-        if self.waits(thread) {
-            self.wait_accounts(lender, mask, now, seen);
-        }
+        self.follow_all(lender, now, seen);
         true
     }
 
-    pub fn reclaim(&mut self, lender: u32) {
-        self.withdraw_accounts(lender);
-        self.leave_accounts(lender);
+    pub fn reclaim(&mut self, lender: u32, seen: Seen) {
+        self.withdraw(lender);
         self.lenders
             .values_mut()
             .for_each(|all| all.retain(|&i| i != lender));
+        self.follow_all(lender, 0, seen);
     }
 }

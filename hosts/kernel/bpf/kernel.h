@@ -27,6 +27,7 @@ enum { false = 0, true = 1 };
 
 #include <bpf/bpf_helpers.h>
 #include <bpf/bpf_core_read.h>
+#include <bpf/bpf_endian.h>
 #include <bpf/bpf_tracing.h>
 
 enum {
@@ -58,6 +59,13 @@ enum {
 	ELOOP = 40,
 };
 enum { PF_EXITING = 0x00000004, PF_USER_WORKER = 0x00004000, PF_KTHREAD = 0x00200000 };
+enum { TASK_UNINTERRUPTIBLE = 0x00000002 };
+/* Kinds of task_struct.blocker, of which 0 is a mutex and the others reader and writer of a semaphore; and flags of owners. */
+#define BLOCKER_KINDS 3ull
+enum { BLOCKER_SEMAPHORE = 1 };
+#define OWNER_FLAGS 7ull
+enum { RWSEM_READER_OWNED = 1 };
+enum { TS_COMPAT = 0x0002 }; /* x86: in a system call of 32-bit programs */
 enum { CAP_SYS_NICE = 23 };
 enum { SIGNAL_GROUP_EXIT = 0x00000004 };
 
@@ -137,9 +145,75 @@ struct signal_struct {
 struct pt_regs {
 	unsigned long orig_ax;
 	s32 syscallno;
+	/* x86's arguments of the call */
+	unsigned long di;
+	unsigned long si;
+	unsigned long dx;
+};
+
+/* What descriptors lead to. */
+struct file {
+	const void *f_op;
+	void *private_data;
+};
+
+struct fdtable {
+	unsigned int max_fds;
+	struct file **fd;
+};
+
+struct files_struct {
+	struct fdtable *fdt;
+};
+
+typedef struct {
+	void *net;
+} possible_net_t;
+
+struct sock_common {
+	u32 skc_daddr;
+	u32 skc_rcv_saddr;
+	u16 skc_dport; /* big endian */
+	u16 skc_num;
+	unsigned short skc_family;
+	possible_net_t skc_net;
+};
+
+struct sock {
+	struct sock_common __sk_common;
+};
+
+struct unix_sock {
+	struct sock *peer;
+};
+
+struct socket {
+	struct sock *sk;
+};
+
+typedef struct {
+	s64 counter;
+} atomic_long_t;
+
+/* Their owners' low bits are flags. */
+struct mutex {
+	atomic_long_t owner;
+};
+
+struct rw_semaphore {
+	atomic_long_t owner;
+};
+
+struct nsproxy {
+	void *ipc_ns;
+};
+
+struct list_head {
+	struct list_head *next;
 };
 
 struct thread_info {
+	u32 status; /* x86 */
 	struct {
 		u32 count;
 	} preempt;
@@ -160,6 +234,7 @@ struct rcu_state {
 
 struct task_struct {
 	struct thread_info thread_info;
+	unsigned int __state;
 	unsigned int flags;
 	struct sched_entity se;
 	struct sched_ext_entity scx;
@@ -174,6 +249,10 @@ struct task_struct {
 	const struct cred *cred;      /* that it acts with; the kernel overrides them for a moment here and there */
 	struct signal_struct *signal;
 	int exit_state;
+	unsigned long blocker; /* the lock that it sleeps for, with its kind in the low bits (6.16) */
+	struct files_struct *files;
+	struct nsproxy *nsproxy;
+	void *mm;
 	union rcu_special rcu_read_unlock_special;
 };
 
@@ -271,6 +350,7 @@ bool bpf_cpumask_test_cpu(u32 cpu, const struct cpumask *cpumask) __ksym;
 struct task_struct *bpf_task_from_pid(s32 pid) __ksym;
 void bpf_task_release(struct task_struct *p) __ksym;
 struct task_struct *bpf_task_from_vpid(s32 vpid) __ksym;
+void *bpf_rdonly_cast(const void *from, u32 btf_id) __ksym;
 void bpf_rcu_read_lock(void) __ksym;
 void bpf_rcu_read_unlock(void) __ksym;
 /* x86's preempt count, one for each CPU; elsewhere it is the task's (thread_info). */
@@ -373,6 +453,11 @@ static __always_inline bool in_rcu_section(struct task_struct *p)
 {
 	return preempts_rcu_sections() && p->rcu_read_unlock_special.b.blocked;
 }
+
+/* A pointer as one to a type of the kernel's. What it leads to may be invalid; a read then gives 0. */
+#define as(pointer, type) ((type *)bpf_rdonly_cast((pointer), bpf_core_type_id_kernel(type)))
+/* The pointer at an address, in an array of them. */
+#define read_pointer(address, type) as(as((address), struct list_head)->next, type)
 
 /* A loop condition that the verifier accepts, because the kernel ends the loop after many rounds (may_goto, 6.9). */
 #define can_loop                                                                                    \

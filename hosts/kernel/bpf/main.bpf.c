@@ -29,6 +29,7 @@
 #include "kthreads.h"
 #include "urgent.h"
 #include "balance.h"
+#include "waits.h"
 #include "tasks.h"
 #include "calls.h"
 #include "tree.h"
@@ -55,8 +56,10 @@ s32 BPF_STRUCT_OPS(tombola_select_cpu, struct task_struct *p, s32 prev_cpu, u64 
 	bool idle = false;
 	s32 here = (s32)bpf_get_smp_processor_id(), cpu = select_cpu(p, prev_cpu, wake_flags, &idle);
 
-	if (idle && (rq = queue_of(t->client)) && !is_frozen(&rq->economy, t->client))
+	if (idle && (rq = queue_of(t->client)) && !is_frozen(&rq->economy, t->client)) {
 		scx_bpf_dsq_insert(p, TB_DSQ_LOCAL, tombola_config.rules.quantum_ns, 0);
+		woken(p, t);
+	}
 	if (!idle && several() && wake_flags & SCX_WAKE_FORK)
 		return cpu_for_new(p, t->client, cpu);
 	if (idle || !outside_hardirq() || !bpf_cpumask_test_cpu((u32)here, p->cpus_ptr))
@@ -76,7 +79,7 @@ static __always_inline void insert_next(struct task_struct *p, struct task *t, u
 
 	if (!rq)
 		return;
-	slice_ns = slice_for(&rq->economy, t->client, rq->economy.waiting);
+	slice_ns = slice_for(&rq->economy, account_of(t->client), rq->economy.waiting);
 	count(TOMBOLA_COUNT_DRAWS);
 	scx_bpf_dsq_insert(p, TB_DSQ_LOCAL, slice_ns, enq_flags);
 }
@@ -119,6 +122,10 @@ void BPF_STRUCT_OPS(tombola_enqueue, struct task_struct *p, u64 enq_flags)
 	if (how && here && outside_hardirq())
 		how |= WOKEN_HERE | (t->woken_sync ? WOKEN_SYNC : 0);
 	t->woken_sync = 0;
+	if (how)
+		woken(p, t);
+	if (lends(t->client))
+		step_reclaim(t->client, now);
 	verdict = step_wait(t->client, mask, now, cpu | how);
 	if (several() && verdict & PREEMPT_MOVED) {
 		change_queue(t->client, place_to_wait(cpu));
@@ -126,6 +133,8 @@ void BPF_STRUCT_OPS(tombola_enqueue, struct task_struct *p, u64 enq_flags)
 	}
 	if (several())
 		follow_leaf(t->client);
+	if (has_lenders(t->client))
+		follow_up(t->client, now);
 
 	if (verdict & PREEMPT_NEXT) {
 		insert_next(p, t, enq_flags | (verdict & PREEMPT_NOW ? SCX_ENQ_PREEMPT : 0));
@@ -159,7 +168,8 @@ static __always_inline void begin(s32 cpu, struct tb_queue *q, struct task *t, u
 	t->sliced_ns = 0;
 	c->since_ns = now;
 	c->end_ns = now + t->slice_ns;
-	c->leaf = t->client; /* last: step_settle_running charges the leaf from since_ns on */
+	t->cpu = (u32)cpu;
+	c->leaf = t->client; /* last: run_until counts from since_ns on */
 	if (several())
 		recount(t->client);
 	if (t->slice_ns <= tombola_config.rules.quantum_ns)
@@ -237,6 +247,28 @@ static __always_inline void keep(s32 cpu, struct task_struct *p, struct tb_queue
 	task_set_slice(p, slice_ns);
 }
 
+/* Which thread gets the CPU (step_draw). */
+static __always_inline u64 draw(s32 cpu, u32 held, u64 now, u64 mask)
+{
+	u64 drawn = TB_NONE;
+
+	if (transfers() && held && (has_lenders(held) || account_of(held) != held)) {
+		settle_bill(held, 0);
+		task_at(held)->payer = held;
+		if (has_lenders(held))
+			step_choose_payer(held);
+	}
+	tb_loop(TB_CLIENTS) {
+		drawn = step_draw((u32)cpu, held, now, mask);
+		if (!(drawn & DRAW_AGAIN))
+			break;
+		step_follow_down((u32)drawn, (u32)drawn);
+	}
+	if ((u32)drawn != held && has_lenders((u32)drawn))
+		follow_down((u32)drawn);
+	return drawn;
+}
+
 void BPF_STRUCT_OPS(tombola_dispatch, s32 cpu, struct task_struct *prev)
 {
 	struct run_queue *rq = queue_of_cpu(cpu);
@@ -255,9 +287,9 @@ void BPF_STRUCT_OPS(tombola_dispatch, s32 cpu, struct task_struct *prev)
 	/* Not after a kernel thread: the thread that it interrupted waits, but is the one that is to have this CPU. */
 	if (several() && held)
 		balance(rq, place_of_cpu(cpu), now);
-	drawn = step_draw((u32)cpu, held, now, cpu_mask(cpu) | inactive_cpus(place_of_cpu(cpu)));
+	drawn = draw(cpu, held, now, cpu_mask(cpu) | inactive_cpus(place_of_cpu(cpu)));
 	if (several() && !(u32)drawn && !kthread && pull_to(cpu))
-		drawn = step_draw((u32)cpu, held, now, cpu_mask(cpu));
+		drawn = draw(cpu, held, now, cpu_mask(cpu));
 	winner = (u32)drawn;
 	if (!winner) {
 		if (run_kthread(cpu, c) || !prev)
@@ -282,14 +314,14 @@ void BPF_STRUCT_OPS(tombola_dispatch, s32 cpu, struct task_struct *prev)
 	else if (c->shortest)
 		slice_ns = SLICE_MIN_NS;
 	else
-		slice_ns = slice_for(&rq->economy, winner, waiting + c->kthreads + kthread);
+		slice_ns = slice_for(&rq->economy, account_of(winner), waiting + c->kthreads + kthread);
 	charge_in_advance(winner, slice_ns);
 	if (lone_slices && waiting && held && slice_is_over(c, now))
 		slices_share(now);
 	if (winner == held && prev) {
 		keep(cpu, prev, &rq->economy, now, slice_ns);
 	} else {
-		count(drawn >> 32 ? TOMBOLA_COUNT_OVERDUE : TOMBOLA_COUNT_DRAWS);
+		count(drawn & (DRAW_OVERDUE | DRAW_URGENT) ? TOMBOLA_COUNT_OVERDUE : TOMBOLA_COUNT_DRAWS);
 		dispatch_task(winner, cpu, slice_ns);
 	}
 }
@@ -333,7 +365,7 @@ void BPF_STRUCT_OPS(tombola_running, struct task_struct *p)
 		return;
 	}
 	state = tb_at(&rq->economy, t->client)->state;
-	if ((state & (TB_ACTIVE | TB_QUEUED)) != TB_ACTIVE || (several() && t->queue != place_of_cpu(cpu))) {
+	if ((state & (TB_ACTIVE | TB_QUEUED)) != TB_ACTIVE || lends(t->client) || (several() && t->queue != place_of_cpu(cpu))) {
 		/*
 		 * It was not drawn: an idle CPU took it when it woke up, it woke up on a CPU that goes offline, it was running
 		 * when its affinity, nice value or class changed, it was enqueued again after the pick, or it has all but exited.
@@ -343,10 +375,17 @@ void BPF_STRUCT_OPS(tombola_running, struct task_struct *p)
 			note_affinity(t, p);
 			change_queue(t->client, place_of_cpu(cpu));
 		}
+		if (lends(t->client))
+			step_reclaim(t->client, now_ns());
 		step_join(t->client, mask_of(p, place_of_cpu(cpu)));
 		if (several())
 			follow_leaf(t->client);
+		if (has_lenders(t->client))
+			follow_up(t->client, now_ns());
 	}
+	/* It is next (is_next), or was not drawn. */
+	if (has_lenders(t->client) && account_of(t->client) == t->client)
+		step_choose_payer(t->client);
 	t->exec_ns = p->se.sum_exec_runtime;
 	recheck = c->next == t->client && (c->recheck || tb_at(&rq->economy, tb_frozen_root(&rq->economy))->active);
 	if (!is_before_next(c, t->client))
@@ -383,10 +422,11 @@ void BPF_STRUCT_OPS(tombola_stopping, struct task_struct *p, bool runnable)
 		end_turn(c, now_ns());
 	if (runnable) {
 		settle_bill(t->client, 0);
+		t->payer = t->client;
 		if (several())
 			recount(t->client);
 	} else {
-		leave(t->client);
+		sleep(t->client, sleeps_for(p, t));
 	}
 	state = state_of(t->client);
 	/*
@@ -442,6 +482,7 @@ void BPF_STRUCT_OPS(tombola_disable, struct task_struct *p)
 
 	if (!t->client || !(rq = queue_of(t->client)))
 		return;
+	end_all_loans(t->client);
 	if (tb_at(&rq->economy, t->client)->state || (several() && t->arriving))
 		leave(t->client);
 }

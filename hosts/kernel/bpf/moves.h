@@ -713,7 +713,7 @@ static __always_inline int fund_client(u64 number, u32 tickets, u32 limit, u64 h
 	return ret;
 }
 
-static __always_inline bool runs_inside(struct tb_queue *q, u32 leaf, u32 client)
+static __always_inline bool is_or_is_in(struct tb_queue *q, u32 leaf, u32 client)
 {
 	tb_loop(TB_DEPTH) {
 		if (!leaf || leaf == client)
@@ -723,37 +723,28 @@ static __always_inline bool runs_inside(struct tb_queue *q, u32 leaf, u32 client
 	return leaf == client;
 }
 
+/* Is a running thread, or the account that pays for it, `client` or in it? */
+static __always_inline bool runs_inside(struct tb_queue *q, u32 leaf, u32 client)
+{
+	return is_or_is_in(q, leaf, client) || (transfers() && is_or_is_in(q, account_of(leaf), client));
+}
+
 /*
- * If the thread that runs on `cpu` is `client` or in it, charge it now for what it has used, in the currencies that it is in,
- * although the kernel has not counted that yet. A thread that stops at the same moment may be charged twice; its next charge
- * deducts that.
+ * If the thread that runs on `cpu`, or the account that pays for it, is `client` or in it, charge it now for what it has used, in
+ * the currencies that it is in.
  */
 __noinline int step_settle_running(s32 cpu, u32 client, u64 now, u32 seed)
 {
 	struct run_queue *rq = queue_of_cpu(cpu);
 	struct cpu *c = cpu_of(cpu);
-	struct tb_bill *bill;
-	u64 ran_ns;
 	u32 leaf;
 
 	if (!rq)
 		return 0;
-	bill = &rq->economy.bill;
 	bpf_spin_lock(&rq->lock);
 	leaf = c->leaf;
-	ran_ns = now - c->since_ns;
-	if (leaf && (s64)ran_ns > 0 && tb_at(&rq->economy, leaf)->state & TB_ACTIVE && runs_inside(&rq->economy, leaf, client)) {
-		c->since_ns = now;
-		state_of(leaf)->uncounted_ns += ran_ns;
-		bill->used_ns = ran_ns;
-		bill->precharge_ns = 0;
-		bill->next_ns = 0;
-		bill->seed = seed;
-		if (state_of(TB_FROZEN)->members)
-			rq->economy.charge_also = part_on(pays_for(&rq->economy, leaf), place_of_cpu(cpu));
-		tb_charge(&rq->economy, RULES, leaf);
-		charge_groups(&rq->economy, tb_at(&rq->economy, leaf)->parent, ran_ns);
-	}
+	if (leaf && tb_at(&rq->economy, leaf)->state & TB_ACTIVE && runs_inside(&rq->economy, leaf, client))
+		charge_payer(&rq->economy, leaf, run_until(c, now), state_of(leaf)->precharge_ns, seed);
 	bpf_spin_unlock(&rq->lock);
 	return 0;
 }

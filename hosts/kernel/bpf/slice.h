@@ -8,9 +8,9 @@
  * for the rest. Only a slice that must end before the timer would fire sets it anew.
  *
  * A CPU writes its own struct cpu without our lock. In all operations for a CPU the kernel has the lock of that CPU's own run
- * queue. Other CPUs write under ours: a wake-up end_ns, next, preempted and recheck; step_settle_running since_ns. A CPU that
- * enqueues a kernel thread for another one writes that one's kthreads, under the kernel's lock. The timer reads end_ns and leaf
- * without ours. A stale end_ns ends a slice too early or leaves it to the tick; what was used is charged
+ * queue. Other CPUs write under ours: a wake-up end_ns, next, preempted and recheck; step_settle_running and step_reclaim
+ * since_ns. A CPU that enqueues a kernel thread for another one writes that one's kthreads, under the kernel's lock. The timer
+ * reads end_ns and leaf without ours. A stale end_ns ends a slice too early or leaves it to the tick; what was used is charged
  * either way.
  */
 #pragma once

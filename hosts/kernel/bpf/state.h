@@ -85,6 +85,12 @@ const volatile struct {
 	u64 active_cpus; /* __cpu_active_mask */
 	u64 rcu_state;   /* 0: there is none */
 	u32 tick_slices; /* let slices longer than SLICE_URGENT_NS end at the tick, without timers */
+	/* The addresses of the operations of files; 0: not known */
+	u64 pipe_files;
+	u64 fifo_files;
+	u64 eventfd_files;
+	u64 socket_files;
+	u32 transfer; /* threads that wait lend to whom they wait for */
 } tombola_config = {
 	.patience_ns = 5000000000,
 	.nr_cpus = 1,
@@ -116,15 +122,17 @@ const volatile struct {
 
 /*
  * Is the code for several run queues compiled in? With one queue it would only cost: instructions for the verifier to walk, and
- * at each switch. There is an object of each kind, and the loader takes the one that the machine needs. IF_SEVERAL: the size of
- * an array that is not needed with one queue.
+ * at each switch. There is an object of each kind, and the loader takes the one that the machine needs. IF_SEVERAL and
+ * IF_ONE: the size of an array that is needed with several only, or with one.
  */
 #ifdef SEVERAL_QUEUES
 #define SEVERAL true
 #define IF_SEVERAL(n) (n)
+#define IF_ONE(n) 1
 #else
 #define SEVERAL false
 #define IF_SEVERAL(n) 1
+#define IF_ONE(n) (n)
 #endif
 
 static __always_inline bool several(void)
@@ -235,6 +243,21 @@ struct client_state {
 
 struct client_state client_states[TB_CLIENTS];
 
+/*
+ * What threads sleep on and send to (waits.h): its kind is the lowest byte of b. Volatile, as the verifier takes an address of
+ * the kernel's for a number only once it has been stored in a map.
+ */
+struct object {
+	volatile u64 a;
+	volatile u64 b;
+};
+
+/* What a descriptor leads to: where its thread receives, and where what it sends arrives. */
+struct endpoint {
+	struct object here;
+	struct object there;
+};
+
 struct task {
 	u32 client; /* leaf in the economy; TB_NONE: it has exited */
 	u32 uid;    /* its real uid when it was last looked at */
@@ -244,6 +267,13 @@ struct task {
 	u64 slice_ns; /* how long it may run */
 	u64 sliced_ns; /* how much of that it has used */
 	u64 woken_sync; /* its waker is about to sleep; from select_cpu to enqueue */
+	/* Loans (paying.h). Under the lock. */
+	u32 payer;     /* the account that pays for its run; its own while it does not run */
+	u32 pays_for;  /* it has lent to this thread, and may pay for the end of its run still */
+	u32 cpu;       /* where it began to run last */
+	u8 loan_lasts; /* it lends, also while the borrower sleeps */
+	u8 loans_stay; /* it sleeps, and loans to it have not ended by that */
+	struct object sleeps_on; /* while it sleeps; written by its own operations */
 	/* Several run queues. Written under the lock of the queue that the leaf is on: */
 	u32 queue;
 	u32 arriving; /* it is being moved there (balance.h) */
@@ -323,6 +353,7 @@ struct cpu {
 	u32 offline;    /* it calls dispatch no more */
 	u32 kthreads;   /* kernel threads may wait in its DSQ (kthreads.h); */
 	u64 drawn_ns;   /* since when draws have had the CPU, not kernel threads; 0: they have not */
+	struct endpoint end; /* of the current task's descriptor (waits.h) */
 	u32 shortest;   /* a leaf has waited for so long that all slices in turn are the shortest */
 } __attribute__((aligned(64)));
 

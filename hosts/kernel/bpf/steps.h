@@ -13,50 +13,8 @@
 #include "cpus.h"
 #include "groups.h"
 #include "home.h"
+#include "paying.h"
 #include "turns.h"
-
-/*
- * Under the lock: charge a leaf and its currencies for the time that it used, undo what it had been charged in advance, and
- * charge its next run in advance. One CPU at a time does so for a leaf: the leaf runs there, that CPU has just withdrawn it, or
- * its thread leaves. Time that was charged before it was counted is deducted (uncounted_ns, which any CPU may add to:
- * step_settle_running). What a frozen leaf uses is also charged to the currency that it comes from.
- */
-static __always_inline void charge(struct tb_queue *q, u32 leaf, u64 next_ns, u32 seed)
-{
-	struct client_state *state = state_of(leaf);
-	struct task *t = task_at(leaf);
-	struct tb_bill *bill = &q->bill;
-	u64 counted_ns = tb_min(state->uncounted_ns, t->unpaid_ns), used_ns = t->unpaid_ns - counted_ns;
-	u64 ns = used_ns + next_ns - state->precharge_ns;
-	u32 also = TB_NONE;
-
-	bill->used_ns = used_ns;
-	bill->precharge_ns = state->precharge_ns;
-	bill->next_ns = next_ns;
-	bill->seed = seed;
-	if (used_ns && state_of(TB_FROZEN)->members)
-		also = part_on(pays_for(q, leaf), place_of_leaf(leaf));
-	q->charge_also = also;
-	t->unpaid_ns = 0;
-	state->uncounted_ns -= counted_ns;
-	state->precharge_ns = next_ns;
-	tb_charge(q, RULES, leaf);
-	charge_groups(q, tb_at(q, leaf)->parent, ns);
-	if (several() && also)
-		charge_groups(q, also, used_ns);
-}
-
-/* Is there anything to charge? Often there is not. */
-static __always_inline bool owes(u32 leaf, u64 next_ns)
-{
-	return task_at(leaf)->unpaid_ns | (state_of(leaf)->precharge_ns ^ next_ns);
-}
-
-/* Only a charge for used time needs a random number. */
-static __always_inline u32 new_seed(u32 leaf)
-{
-	return tombola_config.rules.lottery && task_at(leaf)->unpaid_ns ? bpf_get_prandom_u32() : 0;
-}
 
 __noinline int step_settle(u32 leaf, u64 next_ns)
 {
@@ -97,14 +55,18 @@ __noinline u64 step_draw(u32 cpu, u32 held, u64 now, u64 mask)
 	if (held && is_frozen(&rq->economy, held))
 		held = TB_NONE;
 	best = tb_pick(&rq->economy, RULES, mask);
-	rq->drawn = held && (!best || tb_keeps(&rq->economy, RULES, held, best)) ? held : best;
+	if (transfers() && best && tb_rests(&rq->economy, best)) {
+		bpf_spin_unlock(&rq->lock);
+		return DRAW_AGAIN | best;
+	}
+	rq->drawn = held && (!best || tb_keeps(&rq->economy, RULES, account_of(held), best)) ? account_of(held) : best;
 	c->shortest = 0;
 	if (urgent_wait(rq) || tb_overdue(&rq->economy, now, tombola_config.patience_ns, mask))
 		rq->drawn = out_of_turn(rq, c, now, mask, (u32)rq->drawn);
-	drawn = rq->drawn;
+	drawn = has_drawn(&rq->economy, rq->drawn);
 	if ((u32)drawn != held)
 		tb_withdraw(&rq->economy, (u32)drawn);
-	tb_runs(&rq->economy, (u32)drawn, mask);
+	tb_runs(&rq->economy, (u32)rq->drawn, mask);
 	bpf_spin_unlock(&rq->lock);
 	return drawn;
 }
@@ -158,7 +120,7 @@ static __noinline u32 check_preempt(struct tb_queue *q, u64 both, u32 woken, s32
 	run.ran_ns = now - c->since_ns;
 	run.precharge_ns = state_of(c->leaf)->precharge_ns;
 	run.woke = cpu & WOKEN_HERE;
-	crossing_ns = tb_crossing_ns(q, RULES, both, c->leaf, &run);
+	crossing_ns = tb_crossing_ns(q, RULES, both, payer_beside(woken, c->leaf), &run);
 	if (!crossing_ns)
 		return PREEMPT_NOW;
 	/* If no thread waited before, the running one has the long slice of a lone thread. */
@@ -183,7 +145,7 @@ static __always_inline u32 is_best(struct tb_queue *q, u32 leaf, u64 mask, u64 n
 	if (tb_at(q, tb_frozen_root(q))->active || tb_overdue(q, now, tombola_config.patience_ns, mask))
 		return 0;
 	best = q->waiting ? tb_pick(q, RULES, mask) : TB_NONE;
-	return !best || tb_keeps(q, RULES, leaf, best);
+	return !best || tb_keeps(q, RULES, account_of(leaf), best);
 }
 
 /*
@@ -275,7 +237,7 @@ __noinline u32 step_wait(u32 leaf, u64 mask, u64 now, s32 cpu)
 	arrive(&rq->economy, leaf);
 	rq->both = 0;
 	if (runner)
-		rq->both = tb_meet(&rq->economy, leaf, runner);
+		rq->both = tb_meet(&rq->economy, leaf, payer_beside(leaf, runner));
 	both = rq->both;
 	tb_join(&rq->economy, RULES, leaf, mask, cpu & WOKEN_HERE ? tb_at(&rq->economy, (u32)both)->parent : TB_NONE);
 	tb_forget(cpu);

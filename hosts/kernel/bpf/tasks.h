@@ -10,6 +10,7 @@
 #pragma once
 #include "account.h"
 #include "balance.h"
+#include "loans.h"
 #include "users.h"
 
 static __always_inline u32 uid_of(struct task_struct *p)
@@ -123,7 +124,8 @@ __noinline int step_new_thread(u64 leaf_of_forker, u32 process, u64 numbers, u64
 {
 	u32 forker = (u32)leaf_of_forker, leaf = (u32)(leaf_of_forker >> 32), place = place_of_leaf(forker);
 	struct run_queue *rq = queue_at(place);
-	struct tb_run run = { .ran_ns = ran_ns, .precharge_ns = state_of(forker)->precharge_ns };
+	bool pays = account_of(forker) == forker;
+	struct tb_run run = { .ran_ns = pays ? ran_ns : 0, .precharge_ns = pays ? state_of(forker)->precharge_ns : 0 };
 	u32 beside, user = state_of(forker)->user, parent = process, put;
 	struct client_state *forking, *state;
 
@@ -236,6 +238,10 @@ static __always_inline u32 task_init(struct task_struct *p, struct task *forker)
 	t->unpaid_ns = 0;
 	t->exec_ns = p->se.sum_exec_runtime;
 	t->sliced_ns = 0;
+	t->payer = leaf;
+	t->pays_for = TB_NONE;
+	t->loan_lasts = 0;
+	t->loans_stay = 0;
 	t->client = leaf;
 	return leaf;
 }
@@ -418,6 +424,7 @@ static __always_inline void task_exit(struct task *t)
 	if (!leaf)
 		return;
 	t->client = TB_NONE;
+	end_all_loans(leaf);
 	leave(leaf);
 	left = step_remove_leaf(leaf);
 	group = (u32)left;

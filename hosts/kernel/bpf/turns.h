@@ -14,11 +14,13 @@
  * small part of it, however many of them a user makes.
  */
 #pragma once
-#include "home.h"
+#include "paying.h"
 
 /* A draw that is not the next leaf: the leaf has waited too long, or is urgent. */
 #define DRAW_OVERDUE (1ull << 32)
 #define DRAW_URGENT (1ull << 33)
+/* No draw: this account was picked, but is to rest (tb_rests). */
+#define DRAW_AGAIN (1ull << 34)
 
 static __always_inline bool is_stuck_reader(struct run_queue *rq, u32 leaf)
 {
@@ -160,7 +162,7 @@ static __always_inline enum urgency next_urgency(struct run_queue *rq)
 static __noinline u64 out_of_turn(struct run_queue *rq, struct cpu *c, u64 now, u64 mask, u32 next)
 {
 	struct tb_queue *q = &rq->economy;
-	u32 overdue = tb_overdue(q, now, tombola_config.patience_ns, mask), urgent = TB_NONE;
+	u32 overdue = thread_of(q, tb_overdue(q, now, tombola_config.patience_ns, mask)), urgent = TB_NONE;
 	u64 waited_ns = overdue ? now - tb_at(q, overdue)->since : 0, pause_ns = OVERDUE_PAUSE;
 	bool late = waited_ns >= 4 * tombola_config.patience_ns, pausing;
 	enum urgency why = next_urgency(rq);

@@ -135,6 +135,9 @@ enum tombola_counter {
 	TOMBOLA_COUNT_NO_SLOT,            /* forks refused: the user has as many clients as are free, or none is free */
 	TOMBOLA_COUNT_UNTRACED,           /* runs for which the trace had no room: its reader was too slow */
 	TOMBOLA_COUNT_MOVED,              /* waiting threads that went to another run queue */
+	TOMBOLA_COUNT_LENT,               /* loans made by threads that went to sleep */
+	TOMBOLA_COUNT_NOT_LENT,           /* loans not made although it was known to whom: that thread sleeps, is frozen, belongs
+	                                   * to another user, or has as many lenders as count */
 	TOMBOLA_COUNTERS,
 };
 

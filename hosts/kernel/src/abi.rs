@@ -92,7 +92,7 @@ pub mod reserved {
 }
 
 /// The counters in the order of their indices, named as `tombola status` shows them.
-pub const COUNTERS: [&str; 13] = [
+pub const COUNTERS: [&str; 15] = [
     "draws",
     "kept",
     "preemptions",
@@ -106,6 +106,8 @@ pub const COUNTERS: [&str; 13] = [
     "no_slot",
     UNTRACED,
     "moved",
+    "lent",
+    "not_lent",
 ];
 pub const UNTRACED: &str = "untraced";
 

@@ -9,6 +9,11 @@ pub struct Addresses {
     pub active_cpus: u64,
     /// Of `rcu_state`; 0 if the kernel has none (a single CPU without preemption).
     pub rcu_state: u64,
+    /// Of the operations of files, by which the scheduler knows what a descriptor leads to; 0 if a name is not found.
+    pub pipe_files: u64,
+    pub fifo_files: u64,
+    pub eventfd_files: u64,
+    pub socket_files: u64,
 }
 
 impl Addresses {
@@ -22,11 +27,17 @@ impl Addresses {
     fn of(symbols: &[u8]) -> Self {
         let mut found = Self::default();
         for line in symbols.split(|byte| *byte == b'\n') {
-            if line.ends_with(b" __cpu_active_mask") {
-                found.active_cpus = address(line);
-            } else if line.ends_with(b" rcu_state") {
-                found.rcu_state = address(line);
-            }
+            let name = line.rsplit(|byte| *byte == b' ').next();
+            let place = match name.unwrap_or_default() {
+                b"__cpu_active_mask" => &mut found.active_cpus,
+                b"rcu_state" => &mut found.rcu_state,
+                b"pipeanon_fops" => &mut found.pipe_files,
+                b"pipefifo_fops" => &mut found.fifo_files,
+                b"eventfd_fops" => &mut found.eventfd_files,
+                b"socket_file_ops" => &mut found.socket_files,
+                _ => continue,
+            };
+            *place = address(line);
         }
         found
     }
@@ -51,6 +62,7 @@ mod tests {
         let expected = Addresses {
             active_cpus: 0xffff_ffff_82a0_1000,
             rcu_state: 0xffff_ffff_82a0_3000,
+            ..Addresses::default()
         };
         assert_eq!(Addresses::of(symbols.as_bytes()), expected);
         assert_eq!(

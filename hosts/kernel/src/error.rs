@@ -300,6 +300,13 @@ pub enum Error {
     OneQueue,
 
     #[error(
+        "there are several run queues, and on several no thread lends its tickets\n  \
+         cause: --run-queue llc or cpu, or a machine with many CPUs and several last-level caches\n  \
+         next:  start with --transfer off, or with --run-queue machine; nothing was started"
+    )]
+    SeveralQueues,
+
+    #[error(
         "{tracer} already follows the runs\n  \
          cause: each record goes to one reader, so there is one at a time\n  \
          next:  find it with pgrep -af 'tombola trace', and end it (Ctrl-C, or kill PID)"

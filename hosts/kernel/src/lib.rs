@@ -23,6 +23,7 @@ pub mod sched_ext;
 pub mod scheduler;
 mod subordinate;
 pub mod trace;
+mod waits;
 
 pub use cpus::{QUEUES_MAX, RunQueue, online_cpus};
 pub use error::{Error, KERNEL_MIN, Result};

@@ -19,6 +19,7 @@ use crate::names::{printable, user_name};
 use crate::runtime_dir::{PIN_RUNS, PIN_SWITCH, RuntimeDir};
 use crate::sched_ext;
 use crate::subordinate;
+use crate::waits;
 use crate::{one, several};
 use libbpf_rs::query::{ProgInfoIter, ProgramInfo};
 use libbpf_rs::skel::{OpenSkel, SkelBuilder};
@@ -85,6 +86,15 @@ pub enum Balance {
     Mqs,
 }
 
+/// When threads lend their tickets (bpf/paying.h, bpf/waits.h).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Transfer {
+    #[default]
+    Off,
+    /// While they wait for another thread of the same user.
+    Auto,
+}
+
 #[derive(Clone, Debug)]
 pub struct Options {
     pub policy: Policy,
@@ -93,6 +103,7 @@ pub struct Options {
     pub run_queue: RunQueue,
     /// None: by the clock, if there are several queues.
     pub balance: Option<Balance>,
+    pub transfer: Transfer,
 }
 
 /// How far the clocks of two queues may be apart, ns. A queue of one CPU must give threads away more often to keep this bound.
@@ -152,6 +163,9 @@ pub fn start(options: &Options) -> Result<Running> {
     let queues = run_queues(options.run_queue, possible_cpus())?;
     if options.balance.is_some() && queues.len() == 1 {
         return Err(Error::OneQueue);
+    }
+    if options.transfer != Transfer::Off && queues.len() > 1 {
+        return Err(Error::SeveralQueues);
     }
     let runtime_dir = RuntimeDir::claim()?;
     await_no_scheduler()?;
@@ -388,7 +402,8 @@ macro_rules! load {
         let storage = Box::leak(Box::new(MaybeUninit::uninit()));
         let mut open = $object::MainSkelBuilder::default().open(storage)?;
         let rodata = open.maps.rodata_data.as_deref_mut();
-        let config = &mut rodata.expect("the scheduler has constants").tombola_config;
+        let rodata = rodata.expect("the scheduler has constants");
+        let config = &mut rodata.tombola_config;
         let rules = rules($options);
         config.rules.quantum_ns = rules.quantum_ns;
         config.rules.lag_ns = rules.lag_ns;
@@ -399,8 +414,14 @@ macro_rules! load {
         config.tick_slices = u32::from($options.slice_end == SliceEnd::Tick);
         config.nr_cpus = possible_cpus() as u32;
         config.online_cpus = online_cpus();
+        config.transfer = $options.transfer as u32;
+        config.pipe_files = $addresses.pipe_files;
+        config.fifo_files = $addresses.fifo_files;
+        config.eventfd_files = $addresses.eventfd_files;
+        config.socket_files = $addresses.socket_files;
         config.active_cpus = $addresses.active_cpus;
         config.rcu_state = $addresses.rcu_state;
+        rodata.system_calls = waits::system_calls();
         $more(&mut open)?;
         open.load()
     }};

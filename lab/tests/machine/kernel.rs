@@ -325,6 +325,56 @@ fn at_length_stride_shares_on_the_newest_kernel() {
 
 /// A busy process can use half of two CPUs, and that is its user's share. A process that naps cannot use its half, so that case
 /// is left out.
+const WAYS: [&str; 7] = [
+    "pipe",
+    "stream",
+    "datagram",
+    "tcp",
+    "eventfd",
+    "mutex",
+    "inheriting-mutex",
+];
+
+/// A client that waits for a server with next to no tickets gets nearly what it would if it computed itself. (Between two loans
+/// the server runs on its own account, as when a reader of a Unix stream is woken although there is nothing to read.)
+fn clients_are_served(kernel: Kernel) {
+    let cases = Run {
+        kernel,
+        cpus: 1,
+        caches: 1,
+        options: "--policy stride --transfer auto",
+        seconds: 10,
+        sets: "requests",
+    }
+    .cases();
+    for way in WAYS {
+        let name = format!("requests-{way}");
+        let case = &cases[&name];
+        let (client, server) = (case.parts_inside("client"), case.parts_inside("server"));
+        let both: Vec<f64> = client.iter().zip(&server).map(|(a, b)| a + b).collect();
+        all_close(&name, &both, 801.0 / 901.0, 0.01);
+        close(
+            &format!("{name}, the hog"),
+            1.0 - both[0],
+            100.0 / 901.0,
+            0.01,
+        );
+    }
+    idle(&cases);
+}
+
+#[test]
+#[ignore = "boots a virtual machine: make test"]
+fn clients_are_served_on_the_newest_kernel() {
+    clients_are_served(Kernel::Newest);
+}
+
+#[test]
+#[ignore = "boots a virtual machine: make test"]
+fn clients_are_served_on_the_oldest_kernel() {
+    clients_are_served(Kernel::Oldest);
+}
+
 #[test]
 #[ignore = "boots a virtual machine: make test"]
 fn stride_shares_on_two_cpus() {

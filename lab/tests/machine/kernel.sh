@@ -263,6 +263,15 @@ processes() {
     measure processes-4-1 1 "$seconds"
 }
 
+# alice's client with 800 tickets waits for her server with 1, beside her hog with 100, in the ways in which programs wait
+requests() {
+    for way in pipe stream datagram tcp eventfd mutex inheriting-mutex; do
+        as alice "requests --through $way"
+        as alice burn
+        measure "requests-$way"
+    done
+}
+
 late() { # NAME FILE
     echo "LATE $(tr '\n' ' ' <"$2")"
 }

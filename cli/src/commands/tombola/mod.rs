@@ -21,7 +21,7 @@ use std::process::{Command as Program, ExitCode};
 use std::time::Duration;
 use tombola_kernel::Result;
 use tombola_kernel::calls::{Client, Policy};
-use tombola_kernel::scheduler::{self, Options, SliceEnd};
+use tombola_kernel::scheduler::{self, Options, SliceEnd, Transfer};
 use tombola_kernel::scheduler::{block_signals, is_signalled};
 
 /// CPU time by tickets: a Linux scheduler for lottery and stride scheduling.
@@ -124,6 +124,10 @@ struct Start {
     #[arg(long, value_enum)]
     balance: Option<Balance>,
 
+    /// Whether threads that wait for another one of the same user lend it their tickets meanwhile (auto); with one run queue
+    #[arg(long, value_enum, default_value_t)]
+    transfer: TransferName,
+
     /// The rules file; by default /etc/tombola.toml, which need not exist
     #[arg(long, value_name = "FILE")]
     rules: Option<PathBuf>,
@@ -137,6 +141,13 @@ struct Start {
 enum PolicyName {
     Stride,
     Lottery,
+}
+
+#[derive(Clone, Copy, Default, ValueEnum)]
+enum TransferName {
+    #[default]
+    Off,
+    Auto,
 }
 
 #[derive(Clone, Copy, ValueEnum)]
@@ -282,6 +293,10 @@ fn options(start: &Start) -> Options {
             Balance::Clock => scheduler::Balance::Clock,
             Balance::Mqs => scheduler::Balance::Mqs,
         }),
+        transfer: match start.transfer {
+            TransferName::Off => Transfer::Off,
+            TransferName::Auto => Transfer::Auto,
+        },
     }
 }
 

@@ -51,6 +51,7 @@ impl Tombola {
         for account in self.economy.accounts(leaf) {
             if self.economy.lends_to(account) == Some(leaf) {
                 self.economy.reclaim(account);
+                self.economy.leave_accounts(account);
             }
         }
     }

@@ -1,0 +1,294 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * Loans of threads (core/include/tombola/loans.h), step by step. Steps that concern one thread's own leaf (steps.h) know nothing
+ * of its lenders. For a thread that has any, or lends, the steps here follow them. Until then another CPU may meet an account
+ * that should not wait any longer; it then draws again (tb_rests). So threads without loans pay nothing for those of others.
+ *
+ * Loans are made where a thread goes to sleep, and end:
+ *
+ *   - when the lender wakes up, for whatever reason
+ *   - when the borrower goes to sleep, unless it lends itself to a thread that it waits for, or sleeps uninterruptibly, as for a
+ *     disk. A loan to the holder of a lock lasts: whatever the holder waits for, the lock's waiters wait for it
+ *   - when either exits or changes to another class
+ *
+ * So clients that idle beside an idle server cost nothing when that wakes up. With several run queues, nobody lends.
+ */
+#pragma once
+#include "steps.h"
+
+static __always_inline bool lends(u32 leaf)
+{
+	return transfers() && tb_global_pool.client[slot(leaf)].lends_to;
+}
+
+static __always_inline bool has_lenders(u32 leaf)
+{
+	return transfers() && tb_global_pool.client[slot(leaf)].lender;
+}
+
+/* Is an account the lender's own, or lent to the lender? */
+static __always_inline bool is_lent_by(struct tb_queue *q, u32 account, u32 lender)
+{
+	tb_loop(TB_LENT_MAX + 1) {
+		if (!account || account == lender)
+			break;
+		account = tb_at(q, account)->lends_to;
+	}
+	return account == lender;
+}
+
+/* The account of a lender after this one; TB_NONE: it was the last, or is not lent by it any longer. */
+static __always_inline u32 next_lent(struct tb_queue *q, u32 lender, u32 account)
+{
+	return is_lent_by(q, account, lender) ? tb_next_account(q, lender, account) : TB_NONE;
+}
+
+/* An account follows its thread (tb_follow_up). Returns the next one of the lender, or of the thread. */
+__noinline u32 step_follow_up(u32 lender, u32 account, u64 now)
+{
+	struct run_queue *rq = queue_of(lender);
+	u32 next;
+
+	if (!rq)
+		return TB_NONE;
+	bpf_spin_lock(&rq->lock);
+	next = next_lent(&rq->economy, lender, account);
+	if (tb_at(&rq->economy, account)->lends_to)
+		tb_follow_up(&rq->economy, RULES, account, now);
+	bpf_spin_unlock(&rq->lock);
+	return next;
+}
+
+/* The same, with tb_follow_down. */
+__noinline u32 step_follow_down(u32 lender, u32 account)
+{
+	struct run_queue *rq = queue_of(lender);
+	u32 next;
+
+	if (!rq)
+		return TB_NONE;
+	bpf_spin_lock(&rq->lock);
+	next = next_lent(&rq->economy, lender, account);
+	tb_follow_down(&rq->economy, RULES, account);
+	bpf_spin_unlock(&rq->lock);
+	return next;
+}
+
+/* All accounts of a lender, or of a thread, follow. */
+static __always_inline void follow_up(u32 lender, u64 now)
+{
+	u32 account = lender;
+
+	tb_loop(2 * TB_LENT_MAX) {
+		account = step_follow_up(lender, account, now);
+		if (!account)
+			break;
+	}
+}
+
+static __always_inline void follow_down(u32 lender)
+{
+	u32 account = lender;
+
+	tb_loop(2 * TB_LENT_MAX) {
+		account = step_follow_down(lender, account);
+		if (!account)
+			break;
+	}
+}
+
+/*
+ * A lender wakes up: its loan ends. If one of its accounts pays for a run, another lender's account pays for the rest. If there
+ * is none, this one goes on paying until the thread's next draw or sleep, at most a slice: what a server does at the end of a
+ * request it does for the client that it has just answered, and its own account may have next to no tickets.
+ */
+__noinline int step_reclaim(u32 lender, u64 now)
+{
+	struct run_queue *rq = queue_of(lender);
+	u32 thread, payer, next, seed = tombola_config.rules.lottery ? bpf_get_prandom_u32() : 0;
+	u64 ran_ns = 0, rest_ns;
+	struct cpu *c;
+
+	if (!rq)
+		return 0;
+	bpf_spin_lock(&rq->lock);
+	thread = tb_borrower(&rq->economy, lender);
+	payer = task_at(thread)->payer;
+	tb_reclaim(&rq->economy, lender);
+	next = tb_at(&rq->economy, thread)->lender;
+	if (thread != lender && is_lent_by(&rq->economy, payer, lender)) {
+		if (tb_at(&rq->economy, next)->state & TB_ACTIVE) {
+			rest_ns = state_of(thread)->precharge_ns;
+			c = cpu_of((s32)task_at(thread)->cpu);
+			if (c->leaf == thread)
+				ran_ns = run_until(c, now);
+			charge_payer(&rq->economy, thread, ran_ns, 0, seed);
+			task_at(thread)->payer = next;
+			if (rest_ns > ran_ns)
+				charge_payer(&rq->economy, thread, 0, rest_ns - ran_ns, 0);
+		} else {
+			task_at(payer)->pays_for = thread;
+		}
+	}
+	bpf_spin_unlock(&rq->lock);
+	return 0;
+}
+
+/* A thread exits, or leaves our class: it pays for nobody any more. */
+__noinline int step_pay_no_more(u32 leaf, u64 now)
+{
+	struct run_queue *rq = queue_of(leaf);
+	u32 thread = task_at(leaf)->pays_for, seed = tombola_config.rules.lottery ? bpf_get_prandom_u32() : 0;
+	u64 ran_ns = 0;
+	struct cpu *c;
+
+	if (!rq)
+		return 0;
+	bpf_spin_lock(&rq->lock);
+	if (thread && task_at(thread)->payer == leaf) {
+		c = cpu_of((s32)task_at(thread)->cpu);
+		if (c->leaf == thread)
+			ran_ns = run_until(c, now);
+		charge_payer(&rq->economy, thread, ran_ns, 0, seed);
+		task_at(thread)->payer = thread;
+	}
+	task_at(leaf)->pays_for = TB_NONE;
+	bpf_spin_unlock(&rq->lock);
+	return 0;
+}
+
+/* The best account of a runnable thread that is settled pays for its next run. If the thread waits, the account that is drawn. */
+__noinline int step_choose_payer(u32 leaf)
+{
+	struct run_queue *rq = queue_of(leaf);
+
+	if (!rq)
+		return 0;
+	bpf_spin_lock(&rq->lock);
+	if ((tb_at(&rq->economy, leaf)->state & (TB_ACTIVE | TB_QUEUED)) == TB_ACTIVE && !state_of(leaf)->precharge_ns)
+		task_at(leaf)->payer = tb_best_account(&rq->economy, RULES, leaf);
+	bpf_spin_unlock(&rq->lock);
+	return 0;
+}
+
+/*
+ * What becomes of loans when a thread goes to sleep: flags beside the number of the thread that it waits for, which it lends to
+ * (0: none).
+ */
+#define LOAN_LASTS (1ull << 31) /* its own loan lasts while the borrower sleeps */
+#define LOANS_STAY (1ull << 30) /* loans to it do not end: it sleeps uninterruptibly */
+#define LOANS_END (1ull << 29)  /* all loans to it end, also those that last */
+#define LOAN_FLAGS (LOAN_LASTS | LOANS_STAY | LOANS_END)
+
+/* The leaf that a sleeping thread may lend to; TB_NONE: none. Nobody lends to a thread that sleeps for something unknown. */
+static __always_inline u32 may_lend_to(struct tb_queue *q, u32 leaf, u64 loan)
+{
+	u32 to = client_of(q, loan & ~LOAN_FLAGS), thread;
+
+	if (!to || tb_at(q, to)->kind != TB_KIND_THREAD || state_of(to)->user != state_of(leaf)->user)
+		return TB_NONE;
+	thread = tb_borrower(q, to);
+	if (is_frozen(q, thread))
+		return TB_NONE;
+	return loan & LOAN_LASTS || tb_at(q, thread)->state & TB_ACTIVE || task_at(thread)->loans_stay ? to : TB_NONE;
+}
+
+/*
+ * A thread goes to sleep: it is settled, and lends. 0: it does not, and is to leave. A lender's account keeps its position: it
+ * does not leave before it follows its borrower.
+ */
+__noinline int step_lend(u32 leaf, u64 loan)
+{
+	struct run_queue *rq = queue_of(leaf);
+	struct task *t = task_at(leaf);
+	u32 to, seed = new_seed(leaf), lent = 0;
+
+	if (!rq)
+		return 0;
+	bpf_spin_lock(&rq->lock);
+	to = may_lend_to(&rq->economy, leaf, loan);
+	if (to && !(tb_at(&rq->economy, leaf)->state & TB_QUEUED)) {
+		if (owes(leaf, 0))
+			charge(&rq->economy, leaf, 0, seed);
+		t->payer = leaf;
+		t->loan_lasts = !!(loan & LOAN_LASTS);
+		lent = tb_lend(&rq->economy, leaf, to);
+	}
+	bpf_spin_unlock(&rq->lock);
+	count(lent ? TOMBOLA_COUNT_LENT : TOMBOLA_COUNT_NOT_LENT);
+	return (int)lent;
+}
+
+/* The first of the loans to a sleeping thread that is to end does. Returns its lender; TB_NONE: there was none. */
+__noinline u32 step_end_loan(u32 leaf, u64 loan)
+{
+	struct run_queue *rq = queue_of(leaf);
+	u32 lender;
+
+	if (!rq)
+		return TB_NONE;
+	bpf_spin_lock(&rq->lock);
+	lender = tb_at(&rq->economy, leaf)->lender;
+	tb_loop(TB_LENT_MAX) {
+		if (!lender || loan & LOANS_END || !task_at(lender)->loan_lasts)
+			break;
+		lender = tb_at(&rq->economy, lender)->next_lender;
+	}
+	if (lender) {
+		tb_reclaim(&rq->economy, lender);
+		tb_leave(&rq->economy, RULES, lender);
+	}
+	bpf_spin_unlock(&rq->lock);
+	return lender;
+}
+
+static __always_inline void end_loans(u32 leaf, u64 loan)
+{
+	u32 lender;
+
+	tb_loop(TB_LENT_MAX) {
+		if (!has_lenders(leaf))
+			break;
+		lender = step_end_loan(leaf, loan);
+		if (!lender)
+			break;
+		if (has_lenders(lender))
+			follow_down(lender);
+	}
+	if (has_lenders(leaf))
+		follow_down(leaf);
+}
+
+/* A thread goes to sleep. */
+static __always_inline void sleep(u32 leaf, u64 loan)
+{
+	struct task *t = task_at(leaf);
+
+	if (loan & ~LOAN_FLAGS && step_lend(leaf, loan)) {
+		follow_up(leaf, now_ns());
+		/* Its borrower sleeps. */
+		if (tb_global_pool.client[slot(leaf)].state == TB_ACTIVE)
+			follow_down(leaf);
+		return;
+	}
+	leave(leaf);
+	if (!transfers())
+		return;
+	t->payer = leaf;
+	t->loans_stay = !!(loan & LOANS_STAY);
+	if (!(loan & LOANS_STAY))
+		end_loans(leaf, loan);
+	else if (has_lenders(leaf))
+		follow_down(leaf);
+}
+
+/* A thread exits, or leaves our class. */
+static __always_inline void end_all_loans(u32 leaf)
+{
+	task_at(leaf)->payer = leaf;
+	if (lends(leaf))
+		step_reclaim(leaf, now_ns());
+	if (transfers() && task_at(leaf)->pays_for)
+		step_pay_no_more(leaf, now_ns());
+	end_loans(leaf, LOANS_END);
+}

@@ -1,0 +1,123 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * Who pays for a run: an account of the thread, its own or one that is lent to it (core/include/tombola/loans.h). All of this is
+ * done under the lock of the queue.
+ *
+ * A thread's payer is chosen at each draw, and where the thread begins to run without one. A run is settled before its payer
+ * changes. The loans themselves are in loans.h.
+ */
+#pragma once
+#include "groups.h"
+#include "home.h"
+
+#include <tombola/loans.h>
+
+static __always_inline bool transfers(void)
+{
+	return !several() && tombola_config.transfer;
+}
+
+static __always_inline u32 account_of(u32 leaf)
+{
+	return transfers() ? task_at(leaf)->payer : leaf;
+}
+
+/* The account with which a running thread is compared to a waking one. The waking one's own may pay still (step_reclaim). */
+static __always_inline u32 payer_beside(u32 woken, u32 runner)
+{
+	u32 payer = account_of(runner);
+
+	return transfers() && payer == woken ? runner : payer;
+}
+
+/*
+ * Charge the payer of a thread and its currencies for the time that the thread used, undo what was charged in advance, and charge
+ * the next run in advance. What a frozen leaf uses is also charged to the currency that it comes from.
+ */
+static __always_inline void charge_payer(struct tb_queue *q, u32 leaf, u64 used_ns, u64 next_ns, u32 seed)
+{
+	struct client_state *state = state_of(leaf);
+	struct tb_bill *bill = &q->bill;
+	u64 ns = used_ns + next_ns - state->precharge_ns;
+	u32 payer = account_of(leaf), also = TB_NONE;
+
+	bill->used_ns = used_ns;
+	bill->precharge_ns = state->precharge_ns;
+	bill->next_ns = next_ns;
+	bill->seed = seed;
+	if (used_ns && state_of(TB_FROZEN)->members)
+		also = part_on(pays_for(q, payer), place_of_leaf(leaf));
+	q->charge_also = also;
+	state->precharge_ns = next_ns;
+	tb_charge(q, RULES, payer);
+	charge_groups(q, tb_at(q, payer)->parent, ns);
+	if (several() && also)
+		charge_groups(q, also, used_ns);
+}
+
+/*
+ * The same for the time that the kernel has counted. One CPU at a time does so for a leaf: its thread runs there, that CPU has
+ * just withdrawn it, or the thread leaves. Time that was charged before it was counted is deducted (uncounted_ns, which any CPU
+ * may add to: run_until).
+ */
+static __always_inline void charge(struct tb_queue *q, u32 leaf, u64 next_ns, u32 seed)
+{
+	struct client_state *state = state_of(leaf);
+	struct task *t = task_at(leaf);
+	u64 counted_ns = tb_min(state->uncounted_ns, t->unpaid_ns), used_ns = t->unpaid_ns - counted_ns;
+
+	t->unpaid_ns = 0;
+	state->uncounted_ns -= counted_ns;
+	charge_payer(q, leaf, used_ns, next_ns, seed);
+}
+
+/* Is there anything to charge? Often there is not. */
+static __always_inline bool owes(u32 leaf, u64 next_ns)
+{
+	return task_at(leaf)->unpaid_ns | (state_of(leaf)->precharge_ns ^ next_ns);
+}
+
+/* Only a charge for used time needs a random number. */
+static __always_inline u32 new_seed(u32 leaf)
+{
+	return tombola_config.rules.lottery && task_at(leaf)->unpaid_ns ? bpf_get_prandom_u32() : 0;
+}
+
+
+/*
+ * What the thread that runs on a CPU has used until now, to be charged although the kernel has not counted it yet. If the thread
+ * stops at the same moment, it may be charged twice; its next charge deducts that.
+ */
+static __always_inline u64 run_until(struct cpu *c, u64 now)
+{
+	u64 ran_ns = now - c->since_ns;
+
+	if ((s64)ran_ns <= 0)
+		return 0;
+	c->since_ns = now;
+	state_of(c->leaf)->uncounted_ns += ran_ns;
+	return ran_ns;
+}
+
+/* The waiting thread of a waiting account; TB_NONE: it does not wait any longer (tb_rests). */
+static __always_inline u32 thread_of(struct tb_queue *q, u32 account)
+{
+	u32 thread;
+
+	if (!transfers())
+		return account;
+	thread = tb_borrower(q, account);
+	return tb_at(q, thread)->state & TB_QUEUED ? thread : TB_NONE;
+}
+
+/* An account has been drawn, with DRAW_ bits in the upper half: it pays for its thread, which takes its place in the result. */
+static __always_inline u64 has_drawn(struct tb_queue *q, u64 drawn)
+{
+	u32 payer = (u32)drawn, thread;
+
+	if (!transfers() || !payer)
+		return drawn;
+	thread = tb_borrower(q, payer);
+	task_at(thread)->payer = payer;
+	return (drawn >> 32 << 32) | thread;
+}

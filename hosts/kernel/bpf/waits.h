@@ -1,0 +1,333 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * Whom a sleeping thread waits for, of programs that know nothing of loans. No system call is hooked: what a thread sleeps in is
+ * read when it stops, and who woke it when it wakes up. In both operations the current task is the one that is asked about.
+ *
+ *   sleeps in                                          lends to
+ *   read, recv, poll of one descriptor, msgrcv         the thread that answers there (answers)
+ *   a glibc mutex, a priority-inheritance futex        its owner, whom the lock names
+ *   another futex (a condition variable)               the thread that woke it last
+ *   a mutex or a semaphore of the kernel's             its holder
+ *   epoll, select, poll of several, accept, wait, ...  nobody: it serves, or waits for nobody in particular
+ *
+ * Who answers is learnt from wake-ups. A thread that sends to an object and so wakes a thread that sleeps on it has answered. And
+ * the thread that was woken has the sender's request, and is to answer on the sender's own end. So a sleeper's object must be the
+ * one that was sent to: the same pipe, eventfd, queue or futex, or the other end of the connection. Nobody else can make itself
+ * the one who answers.
+ *
+ * Another thread may close or replace a descriptor meanwhile, and an entry may be outdated, or written by two at once. Then a
+ * loan goes to another thread of the same user, and ends when the lender wakes up or the borrower sleeps.
+ */
+#pragma once
+#include "loans.h"
+
+/* System calls by what they do, of the numbers below NR_CALLS. Written by the loader, as the numbers are the architecture's. */
+#define NR_CALLS 512
+enum call { CALL_OTHER, CALL_RECEIVE, CALL_SEND, CALL_POLL, CALL_SERVE, CALL_FUTEX, CALL_RECEIVE_MESSAGE, CALL_SEND_MESSAGE };
+const volatile u8 system_calls[NR_CALLS];
+
+/* Operations of a futex (futex(2)). */
+enum {
+	FUTEX_WAIT = 0,
+	FUTEX_WAKE = 1,
+	FUTEX_REQUEUE = 3,
+	FUTEX_CMP_REQUEUE = 4,
+	FUTEX_WAKE_OP = 5,
+	FUTEX_LOCK_PI = 6,
+	FUTEX_WAIT_BITSET = 9,
+	FUTEX_WAKE_BITSET = 10,
+	FUTEX_LOCK_PI2 = 13,
+	FUTEX_COMMAND = 127,
+	FUTEX_PRIVATE = 128,
+	FUTEX_TID = 0x3fffffff, /* of the owner, in the word of a priority-inheritance futex */
+};
+
+/* What a glibc mutex holds while others wait for it, and where its owner's tid is, in words. Part of glibc's ABI. */
+#define MUTEX_CONTENDED 2
+#define MUTEX_OWNER 2
+
+enum { AF_UNIX = 1, AF_INET = 2, AF_INET6 = 10 };
+
+enum object_kind { NO_OBJECT, PIPE, UNIX_SOCKET, INTERNET_SOCKET, EVENTFD, FUTEX, QUEUE, MANY };
+
+/* The thread that answered last on an object, as a number of a client. */
+struct answer {
+	struct object object;
+	u64 number;
+};
+
+#define NR_ANSWERS 8192
+struct answer answers[IF_ONE(NR_ANSWERS)];
+
+static __always_inline struct answer *answer_at(const struct object *object)
+{
+	u64 hash = (object->a ^ object->b) * 0x9e3779b97f4a7c15ull;
+
+	return &answers[hash >> 51 & (IF_ONE(NR_ANSWERS) - 1)];
+}
+
+static __always_inline bool is_same(const struct object *a, const struct object *b)
+{
+	return a->a == b->a && a->b == b->b;
+}
+
+/* Most answer what they answered before: then nothing is written. */
+static __always_inline void note_answer(const struct object *object, u64 number)
+{
+	struct answer *answer = answer_at(object);
+
+	if (is_same(&answer->object, object) && answer->number == number)
+		return;
+	answer->object = *object;
+	answer->number = number;
+}
+
+static __always_inline u64 who_answers(const struct object *object)
+{
+	struct answer *answer = answer_at(object);
+
+	return is_same(&answer->object, object) ? answer->number : 0;
+}
+
+static __always_inline void set(struct object *object, enum object_kind kind, u64 a, u64 b)
+{
+	object->a = a;
+	object->b = b << 8 | kind;
+}
+
+/* The two ends of an internet socket are known by their addresses and ports, in a network namespace. */
+static __always_inline void internet_ends(struct sock *sk, struct endpoint *e)
+{
+	u64 local = sk->__sk_common.skc_rcv_saddr, remote = sk->__sk_common.skc_daddr;
+	u64 port = sk->__sk_common.skc_num, to = bpf_ntohs(sk->__sk_common.skc_dport);
+	u64 net;
+
+	e->here.a = (u64)sk->__sk_common.skc_net.net;
+	net = e->here.a >> 6 & 0xffffff;
+	set(&e->here, INTERNET_SOCKET, local << 32 | remote, net << 32 | port << 16 | to);
+	set(&e->there, INTERNET_SOCKET, remote << 32 | local, net << 32 | to << 16 | port);
+}
+
+/* Of a descriptor of the current task. Reads of pointers that are invalid by now give 0. No interrupt does this. */
+static __noinline struct endpoint *look_up(struct task_struct *p, u32 fd)
+{
+	struct endpoint *e = &cpu_of((s32)bpf_get_smp_processor_id())->end;
+	struct files_struct *files = p->files;
+	struct fdtable *table;
+	struct file *file;
+	u64 operations, private;
+
+	set(&e->here, NO_OBJECT, 0, 0);
+	set(&e->there, NO_OBJECT, 0, 0);
+	if (!files)
+		return e;
+	table = files->fdt;
+	if (fd >= table->max_fds)
+		return e;
+	file = read_pointer(table->fd + fd, struct file);
+	operations = (u64)file->f_op;
+	private = (u64)file->private_data;
+	if (!operations)
+		return e;
+	if (operations == tombola_config.pipe_files || operations == tombola_config.fifo_files) {
+		set(&e->here, PIPE, private, 0);
+		e->there = e->here;
+	} else if (operations == tombola_config.eventfd_files) {
+		set(&e->here, EVENTFD, private, 0);
+		e->there = e->here;
+	} else if (operations == tombola_config.socket_files) {
+		struct sock *sk = as(as(file->private_data, struct socket)->sk, struct sock);
+		u16 family = sk->__sk_common.skc_family;
+
+		if (family == AF_UNIX) {
+			set(&e->here, UNIX_SOCKET, (u64)sk, 0);
+			set(&e->there, UNIX_SOCKET, (u64)as(sk, struct unix_sock)->peer, 0);
+		} else if (family == AF_INET || family == AF_INET6) {
+			internet_ends(sk, e);
+		}
+	}
+	return e;
+}
+
+/* The system call that the current task is in. */
+static __always_inline enum call call_of(struct task_struct *p, struct pt_regs *regs)
+{
+	u64 number = regs->orig_ax;
+
+	if (p->flags & (PF_EXITING | PF_KTHREAD | PF_USER_WORKER) || p->thread_info.status & TS_COMPAT || number >= NR_CALLS)
+		return CALL_OTHER;
+	return system_calls[number];
+}
+
+static __always_inline void futex_object(struct task_struct *p, u64 address, struct object *object)
+{
+	set(object, FUTEX, (u64)p->mm, address);
+}
+
+static __always_inline void queue_object(struct task_struct *p, u64 id, struct object *object)
+{
+	set(object, QUEUE, (u64)p->nsproxy->ipc_ns, id);
+}
+
+/* A thread that is known by its address; 0: it is none of ours. */
+static __always_inline u64 number_of_task(struct task_struct *p)
+{
+	u32 leaf = slot((u32)p->scx.dsq_vtime);
+
+	return leaf && state_of(leaf)->id == (u32)p->pid ? number_of(leaf) : 0;
+}
+
+/* The owner of a lock, whose tid the current thread has read there: of the same process if the lock is private. */
+static __always_inline u64 lock_owner(struct task_struct *p, u32 tid, bool private)
+{
+	struct task_struct *owner = bpf_task_from_vpid((s32)tid);
+	u64 number = 0;
+
+	if (!owner)
+		return 0;
+	if (!private || owner->tgid == p->tgid)
+		number = number_of_task(owner) | LOAN_LASTS;
+	bpf_task_release(owner);
+	return number;
+}
+
+static __noinline u64 waits_for_futex(struct task_struct *p, struct pt_regs *regs, struct task *t)
+{
+	u32 op = (u32)regs->si & FUTEX_COMMAND, words[MUTEX_OWNER + 1];
+	bool private = regs->si & FUTEX_PRIVATE;
+	u64 address = regs->di;
+
+	switch (op) {
+	case FUTEX_LOCK_PI:
+	case FUTEX_LOCK_PI2:
+		if (bpf_probe_read_user(words, sizeof(words[0]), (void *)address))
+			return 0;
+		return lock_owner(p, words[0] & FUTEX_TID, private);
+	case FUTEX_WAIT:
+	case FUTEX_WAIT_BITSET:
+		if (!private && (u32)regs->dx != MUTEX_CONTENDED)
+			return 0;
+		if ((u32)regs->dx == MUTEX_CONTENDED && !bpf_probe_read_user(words, sizeof(words), (void *)address) &&
+		    words[0] == MUTEX_CONTENDED && words[MUTEX_OWNER]) {
+			u64 owner = lock_owner(p, words[MUTEX_OWNER], private);
+
+			if (owner)
+				return owner;
+		}
+		if (!private)
+			return 0;
+		futex_object(p, address, &t->sleeps_on);
+		return who_answers(&t->sleeps_on);
+	default:
+		return 0;
+	}
+}
+
+/*
+ * A thread sleeps uninterruptibly. If the kernel notes for which lock (DETECT_HUNG_TASK_BLOCKER), and that is a mutex, or a
+ * semaphore that a writer holds, it lends to the holder. A thread that has lost the CPU inside of a system call may hold one.
+ */
+static __noinline u64 waits_for_kernel_lock(struct task_struct *p)
+{
+	u64 blocker, holder;
+
+	if (!bpf_core_field_exists(p->blocker))
+		return 0;
+	blocker = p->blocker;
+	if (!(blocker & ~BLOCKER_KINDS) || (blocker & BLOCKER_KINDS) == BLOCKER_SEMAPHORE)
+		return 0;
+	if (blocker & BLOCKER_KINDS)
+		holder = as((void *)(blocker & ~BLOCKER_KINDS), struct rw_semaphore)->owner.counter;
+	else
+		holder = as((void *)blocker, struct mutex)->owner.counter;
+	if (blocker & BLOCKER_KINDS && holder & RWSEM_READER_OWNED)
+		return 0;
+	holder &= ~OWNER_FLAGS;
+	return holder ? number_of_task(as((void *)holder, struct task_struct)) | LOAN_LASTS : 0;
+}
+
+/* The loan that is to be made as the current thread goes to sleep (LOAN_FLAGS, loans.h). */
+static __noinline u64 sleeps_for(struct task_struct *p, struct task *t)
+{
+	struct pt_regs *regs;
+	struct endpoint *end;
+	struct {
+		s32 fd, events;
+	} polled;
+
+	if (!transfers())
+		return 0;
+	set(&t->sleeps_on, NO_OBJECT, 0, 0);
+	if (bpf_get_current_task_btf() != p)
+		return 0;
+	if (p->__state & TASK_UNINTERRUPTIBLE)
+		return LOANS_STAY | waits_for_kernel_lock(p);
+	regs = (struct pt_regs *)bpf_task_pt_regs(p);
+	switch (call_of(p, regs)) {
+	case CALL_FUTEX:
+		return waits_for_futex(p, regs, t);
+	case CALL_RECEIVE_MESSAGE:
+		queue_object(p, regs->di, &t->sleeps_on);
+		return who_answers(&t->sleeps_on);
+	case CALL_RECEIVE:
+		end = look_up(p, (u32)regs->di);
+		break;
+	case CALL_POLL:
+		set(&t->sleeps_on, MANY, 0, 0);
+		if (regs->si != 1 || bpf_probe_read_user(&polled, sizeof(polled), (void *)regs->di))
+			return 0;
+		end = look_up(p, (u32)polled.fd);
+		break;
+	case CALL_SERVE:
+		set(&t->sleeps_on, MANY, 0, 0);
+		return 0;
+	default:
+		return 0;
+	}
+	t->sleeps_on = end->here;
+	return who_answers(&t->sleeps_on);
+}
+
+/* A thread wakes up: what does its waker, the current task, tell of who answers whom? */
+static __noinline int note_waker(struct task_struct *p, struct task *t)
+{
+	struct task_struct *waker = bpf_get_current_task_btf();
+	struct task *w = task_of(waker);
+	struct pt_regs *regs;
+	struct endpoint *end;
+	struct object *sent;
+
+	if (waker == p || !w->client || state_of(w->client)->id != (u32)waker->pid || !outside_hardirq())
+		return 0;
+	regs = (struct pt_regs *)bpf_task_pt_regs(waker);
+	sent = &cpu_of((s32)bpf_get_smp_processor_id())->end.there;
+	switch (call_of(waker, regs)) {
+	case CALL_SEND:
+		end = look_up(waker, (u32)regs->di);
+		if (is_same(&t->sleeps_on, sent))
+			note_answer(sent, number_of(w->client));
+		else if (t->sleeps_on.b != MANY)
+			return 0;
+		if (end->here.a && !is_same(&end->here, sent))
+			note_answer(&end->here, number_of(t->client));
+		return 0;
+	case CALL_FUTEX:
+		futex_object(waker, regs->di, sent);
+		break;
+	case CALL_SEND_MESSAGE:
+		queue_object(waker, regs->di, sent);
+		break;
+	default:
+		return 0;
+	}
+	if (is_same(&t->sleeps_on, sent))
+		note_answer(sent, number_of(w->client));
+	return 0;
+}
+
+/* Called once for each wake-up, by the waker. */
+static __always_inline void woken(struct task_struct *p, struct task *t)
+{
+	if (transfers() && t->sleeps_on.b)
+		note_waker(p, t);
+}
