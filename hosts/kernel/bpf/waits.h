@@ -26,16 +26,11 @@
 enum call { CALL_OTHER, CALL_RECEIVE, CALL_SEND, CALL_POLL, CALL_SERVE, CALL_FUTEX, CALL_RECEIVE_MESSAGE, CALL_SEND_MESSAGE };
 const volatile u8 system_calls[NR_CALLS];
 
-/* Operations of a futex (futex(2)). */
+/* Operations of a futex that wait (futex(2)), and parts of an operation. */
 enum {
 	FUTEX_WAIT = 0,
-	FUTEX_WAKE = 1,
-	FUTEX_REQUEUE = 3,
-	FUTEX_CMP_REQUEUE = 4,
-	FUTEX_WAKE_OP = 5,
 	FUTEX_LOCK_PI = 6,
 	FUTEX_WAIT_BITSET = 9,
-	FUTEX_WAKE_BITSET = 10,
 	FUTEX_LOCK_PI2 = 13,
 	FUTEX_COMMAND = 127,
 	FUTEX_PRIVATE = 128,
