@@ -78,13 +78,13 @@ TB_FN u32 tb_sleeps(struct tb_queue *q, u32 account)
  * An account does what its thread does: it waits with it, is active while that runs, and sleeps while that sleeps. The steps of a
  * thread change its own leaf; then its other accounts are to follow, one after the other. An account that has not yet may be
  * picked (tb_rests). The first of these two is for a thread that has become runnable, or waits; the second for one that does not
- * wait any more, or sleeps. For another one they do nothing.
+ * wait any more, or sleeps. For another one, and for a thread's own leaf, they do nothing.
  */
 TB_FN u32 tb_follow_up(struct tb_queue *q, const struct tb_rules *r, u32 account, u64 now)
 {
 	u64 mask = tb_at(q, tb_borrower(q, account))->mask;
 
-	if (tb_sleeps(q, account))
+	if (!tb_at(q, account)->lends_to || tb_sleeps(q, account))
 		return 0;
 	tb_join(q, r, account, mask, TB_NONE);
 	if (!tb_rests(q, account))
@@ -106,8 +106,6 @@ TB_FN u32 tb_follow_down(struct tb_queue *q, const struct tb_rules *r, u32 accou
 TB_FN u32 tb_follow_all(struct tb_queue *q, const struct tb_rules *r, u32 thread, u64 now)
 {
 	tb_for_each_account(q, thread, i) {
-		if (!tb_at(q, i)->lends_to)
-			continue;
 		tb_follow_up(q, r, i, now);
 		tb_follow_down(q, r, i);
 	}

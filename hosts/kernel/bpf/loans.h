@@ -53,8 +53,7 @@ __noinline u32 step_follow_up(u32 lender, u32 account, u64 now)
 		return TB_NONE;
 	bpf_spin_lock(&rq->lock);
 	next = next_lent(&rq->economy, lender, account);
-	if (tb_at(&rq->economy, account)->lends_to)
-		tb_follow_up(&rq->economy, RULES, account, now);
+	tb_follow_up(&rq->economy, RULES, account, now);
 	bpf_spin_unlock(&rq->lock);
 	return next;
 }
@@ -97,6 +96,16 @@ static __always_inline void follow_down(u32 lender)
 	}
 }
 
+/* The payer of a thread is about to change: what that has used until now, if it runs, is charged to the payer, and returned. */
+static __always_inline u64 settle_until(struct tb_queue *q, u32 thread, u64 now, u32 seed)
+{
+	struct cpu *c = cpu_of((s32)task_at(thread)->cpu);
+	u64 ran_ns = c->leaf == thread ? run_until(c, now) : 0;
+
+	charge_payer(q, thread, ran_ns, 0, seed);
+	return ran_ns;
+}
+
 /*
  * A lender wakes up: its loan ends. If one of its accounts pays for a run, another lender's account pays for the rest. If there
  * is none, this one goes on paying until the thread's next draw or sleep, at most a slice: what a server does at the end of a
@@ -106,8 +115,7 @@ __noinline int step_reclaim(u32 lender, u64 now)
 {
 	struct run_queue *rq = queue_of(lender);
 	u32 thread, payer, next, seed = tombola_config.rules.lottery ? bpf_get_prandom_u32() : 0;
-	u64 ran_ns = 0, rest_ns;
-	struct cpu *c;
+	u64 ran_ns, rest_ns;
 
 	if (!rq)
 		return 0;
@@ -119,10 +127,7 @@ __noinline int step_reclaim(u32 lender, u64 now)
 	if (thread != lender && is_lent_by(&rq->economy, payer, lender)) {
 		if (tb_at(&rq->economy, next)->state & TB_ACTIVE) {
 			rest_ns = state_of(thread)->precharge_ns;
-			c = cpu_of((s32)task_at(thread)->cpu);
-			if (c->leaf == thread)
-				ran_ns = run_until(c, now);
-			charge_payer(&rq->economy, thread, ran_ns, 0, seed);
+			ran_ns = settle_until(&rq->economy, thread, now, seed);
 			task_at(thread)->payer = next;
 			if (rest_ns > ran_ns)
 				charge_payer(&rq->economy, thread, 0, rest_ns - ran_ns, 0);
@@ -139,17 +144,12 @@ __noinline int step_pay_no_more(u32 leaf, u64 now)
 {
 	struct run_queue *rq = queue_of(leaf);
 	u32 thread = task_at(leaf)->pays_for, seed = tombola_config.rules.lottery ? bpf_get_prandom_u32() : 0;
-	u64 ran_ns = 0;
-	struct cpu *c;
 
 	if (!rq)
 		return 0;
 	bpf_spin_lock(&rq->lock);
 	if (thread && task_at(thread)->payer == leaf) {
-		c = cpu_of((s32)task_at(thread)->cpu);
-		if (c->leaf == thread)
-			ran_ns = run_until(c, now);
-		charge_payer(&rq->economy, thread, ran_ns, 0, seed);
+		settle_until(&rq->economy, thread, now, seed);
 		task_at(thread)->payer = thread;
 	}
 	task_at(leaf)->pays_for = TB_NONE;
