@@ -34,6 +34,7 @@ struct way {
 	u32 best;
 	u32 looks;
 	u64 queues; /* to which one of them may go (queues_from) */
+	u64 ahead; /* how far the queue is ahead that is to get one (partner_of) */
 	u64 starved; /* the CPUs to which those are bound that starve (balance_bound) */
 };
 
@@ -317,6 +318,14 @@ __noinline u32 pull_from(u32 from, s32 cpu)
 	return mask & cpu_mask(cpu) && migrate(leaf, to, mask, 1);
 }
 
+/* Of two queues the one with more load, if threads wait on `queue`. `most`: `own` if there is none yet. Global, like consider. */
+__noinline u32 busier(u32 most, u32 queue, u32 own)
+{
+	if (queue == own || !waits_on(queue))
+		return most;
+	return most == own || load_of(queue) > load_of(most) ? queue : most;
+}
+
 /* From a neighbour, or else from the queue with most load. */
 __noinline u32 pull_to(s32 cpu)
 {
@@ -331,8 +340,7 @@ __noinline u32 pull_to(s32 cpu)
 			return 1;
 	}
 	for_each_queue(queue) {
-		if (queue != own && waits_on(queue) && (most == own || load_of(queue) > load_of(most)))
-			most = queue;
+		most = busier(most, queue, own);
 	}
 	return most != own && pull_from(most, cpu);
 }
@@ -434,13 +442,16 @@ __noinline u64 queues_from(u32 from)
 	return way->queues;
 }
 
-/* The queue that is ahead most of those that are compared. */
-static __always_inline void prefer(u32 other, u64 ahead, u32 *partner, u64 *most)
+/* Of `partner` and another queue the one that is further ahead; way->ahead is how far. Global and in memory, like consider. */
+__noinline u32 further(u32 partner, u32 other, u32 own, u64 queues)
 {
-	if (ahead > *most) {
-		*most = ahead;
-		*partner = other;
-	}
+	struct way *way = way_of(bpf_get_smp_processor_id(), 1);
+	u64 ahead = ahead_of(own, other, queues);
+
+	if (ahead <= way->ahead)
+		return partner;
+	way->ahead = ahead;
+	return other;
 }
 
 /*
@@ -449,20 +460,19 @@ static __always_inline void prefer(u32 other, u64 ahead, u32 *partner, u64 *most
  */
 static __noinline u32 partner_of(u32 own)
 {
-	u64 queues = queues_from(own), most = 0;
+	u64 queues = queues_from(own);
 	u32 n = tombola_config.nr_queues, partner = own;
 
+	way_of(bpf_get_smp_processor_id(), 1)->ahead = 0;
 	for (u32 k = 0; k < 4; k++) {
-		u32 other = tb_neighbour(own, n, k);
-
-		prefer(other, ahead_of(own, other, queues), &partner, &most);
+		partner = further(partner, tb_neighbour(own, n, k), own, queues);
 	}
 	if (partner != own)
 		return partner;
 	if (ahead_of(own, fastest_queue, queues))
 		return fastest_queue;
 	for_each_queue(other) {
-		prefer(other, ahead_of(own, other, queues), &partner, &most);
+		partner = further(partner, other, own, queues);
 	}
 	return partner;
 }
@@ -485,27 +495,39 @@ __noinline u32 balance_clocks(u32 own)
 	return give(leaf, to, mask_of_leaf(leaf, to));
 }
 
+/* May a bound thread run on a queue, and are fewer than `crowd` bound to its CPUs there? */
+__noinline u32 is_roomier(u32 leaf, u32 own, u32 to, u32 crowd)
+{
+	struct run_queue *rq = queue_at(to);
+	u64 there;
+
+	if (!rq || to == own || !(task_at(leaf)->queues >> (to & 63) & 1))
+		return 0;
+	there = mask_of_leaf(leaf, to);
+	return there && tb_is_crowded(crowd, tb_crowd(&rq->economy, there));
+}
+
+/* The first such queue; `own` if there is none. */
+__noinline u32 roomier_queue(u32 leaf, u32 own, u32 crowd)
+{
+	for_each_queue(to) {
+		if (is_roomier(leaf, own, to, crowd))
+			return to;
+	}
+	return own;
+}
+
 /* A thread bound to one of these CPUs goes where fewer are bound to its CPUs, if there is such a queue. 1: it did. */
 __noinline u32 spread(u32 leaf, u32 own, u64 starved)
 {
 	u64 here = tb_global_pool.client[slot(leaf)].mask;
 	struct run_queue *rq = queue_at(own);
-	u32 crowd;
+	u32 to;
 
 	if (!rq || !~here || !(here & starved) || task_at(leaf)->queue != own)
 		return 0;
-	crowd = tb_crowd(&rq->economy, here);
-	for_each_queue(to) {
-		struct run_queue *other = queue_at(to);
-		u64 there;
-
-		if (!other || to == own || !(task_at(leaf)->queues >> (to & 63) & 1))
-			continue;
-		there = mask_of_leaf(leaf, to);
-		if (there && tb_is_crowded(crowd, tb_crowd(&other->economy, there)) && give(leaf, to, there))
-			return 1;
-	}
-	return 0;
+	to = roomier_queue(leaf, own, tb_crowd(&rq->economy, here));
+	return to != own && give(leaf, to, mask_of_leaf(leaf, to));
 }
 
 /* Threads bound to some of a queue's CPUs starve: one that is bound there goes, if it has a better place. */
