@@ -113,24 +113,33 @@ TB_FN u32 tb_follow_all(struct tb_queue *q, const struct tb_rules *r, u32 thread
 }
 
 /*
- * The account that is to pay for the next run of a runnable thread, settled, that does not wait: the one that the economy would
- * pick if only these waited. Frozen accounts do not pay, unless all are.
+ * Of two accounts of a runnable thread, settled, that does not wait, the one that is to pay for its next run: the one that the
+ * economy would pick if only these waited. `i` must be active to be that. Frozen accounts do not pay, unless all are.
  */
+TB_FN u32 tb_better_account(struct tb_queue *q, const struct tb_rules *r, u32 best, u32 i)
+{
+	struct tb_client *c = tb_at(q, i), *b = tb_at(q, best), *p;
+
+	if (i == best || !(c->state & TB_ACTIVE))
+		return best;
+	if (c->parent != b->parent) {
+		u64 both = tb_meet(q, i, best);
+
+		c = tb_at(q, (u32)(both >> 32)), b = tb_at(q, (u32)both);
+	}
+	p = tb_at(q, c->parent);
+	if (!c->parent)
+		return b->kind == TB_KIND_FROZEN ? i : best;
+	return tb_better(tb_eligible_until(r, p->vnow), c->pass, c->key, b->pass, b->key) ? i : best;
+}
+
+/* Of all its accounts. */
 TB_FN u32 tb_best_account(struct tb_queue *q, const struct tb_rules *r, u32 thread)
 {
 	u32 best = thread;
 
 	tb_for_each_account(q, thread, i) {
-		struct tb_client *c, *b, *p;
-		u64 both;
-
-		if (i == best || !(tb_at(q, i)->state & TB_ACTIVE))
-			continue;
-		both = tb_meet(q, i, best);
-		c = tb_at(q, (u32)(both >> 32)), b = tb_at(q, (u32)both), p = tb_at(q, c->parent);
-		if (!c->parent ? b->kind == TB_KIND_FROZEN :
-				 tb_better(tb_eligible_until(r, p->vnow), c->pass, c->key, b->pass, b->key))
-			best = i;
+		best = tb_better_account(q, r, best, i);
 	}
 	return best;
 }
@@ -163,8 +172,8 @@ TB_FN u32 tb_count_lent(struct tb_queue *q, u32 i, u32 by)
 
 /*
  * A thread that goes to sleep, or sleeps, and lends to nobody, lends to another one, with its own lenders. Their accounts and its
- * own, which do not wait and are settled, are then to follow. 0: the loan would be one too many, or close a circle; nothing was
- * done.
+ * own, which do not wait and are settled, are then to follow. Returns the thread that can run, or TB_NONE: the loan would be one
+ * too many, or close a circle, and nothing was done.
  */
 TB_FN u32 tb_lend(struct tb_queue *q, u32 lender, u32 to)
 {
@@ -172,12 +181,12 @@ TB_FN u32 tb_lend(struct tb_queue *q, u32 lender, u32 to)
 	u32 thread = tb_borrower(q, to), lent = l->lent + 1;
 
 	if (thread == lender || tb_at(q, thread)->lent + lent > TB_LENT_MAX)
-		return 0;
+		return TB_NONE;
 	l->lends_to = to;
 	l->next_lender = b->lender;
 	b->lender = lender;
 	tb_count_lent(q, lender, lent);
-	return 1;
+	return thread;
 }
 
 /*

@@ -16,25 +16,9 @@
 #pragma once
 #include "steps.h"
 
-static __always_inline bool lends(u32 leaf)
-{
-	return transfers() && tb_global_pool.client[slot(leaf)].lends_to;
-}
-
 static __always_inline bool has_lenders(u32 leaf)
 {
 	return transfers() && tb_global_pool.client[slot(leaf)].lender;
-}
-
-/* Is an account the lender's own, or lent to the lender? */
-static __always_inline bool is_lent_by(struct tb_queue *q, u32 account, u32 lender)
-{
-	tb_loop(TB_LENT_MAX + 1) {
-		if (!account || account == lender)
-			break;
-		account = tb_at(q, account)->lends_to;
-	}
-	return account == lender;
 }
 
 /* The account of a lender after this one; TB_NONE: it was the last, or is not lent by it any longer. */
@@ -96,45 +80,17 @@ static __always_inline void follow_down(u32 lender)
 	}
 }
 
-/* The payer of a thread is about to change: what that has used until now, if it runs, is charged to the payer, and returned. */
-static __always_inline u64 settle_until(struct tb_queue *q, u32 thread, u64 now, u32 seed)
-{
-	struct cpu *c = cpu_of((s32)task_at(thread)->cpu);
-	u64 ran_ns = c->leaf == thread ? run_until(c, now) : 0;
-
-	charge_payer(q, thread, ran_ns, 0, seed);
-	return ran_ns;
-}
-
-/*
- * A lender wakes up: its loan ends. If one of its accounts pays for a run, another lender's account pays for the rest. If there
- * is none, this one goes on paying until the thread's next draw or sleep, at most a slice: what a server does at the end of a
- * request it does for the client that it has just answered, and its own account may have next to no tickets.
- */
+/* A thread that lends exits, or leaves our class. */
 __noinline int step_reclaim(u32 lender, u64 now)
 {
 	struct run_queue *rq = queue_of(lender);
-	u32 thread, payer, next, seed = tombola_config.rules.lottery ? bpf_get_prandom_u32() : 0;
-	u64 ran_ns, rest_ns;
+	u32 seed = new_seed_of_loan(lender);
 
 	if (!rq)
 		return 0;
 	bpf_spin_lock(&rq->lock);
-	thread = tb_borrower(&rq->economy, lender);
-	payer = task_at(thread)->payer;
-	tb_reclaim(&rq->economy, lender);
-	next = tb_at(&rq->economy, thread)->lender;
-	if (thread != lender && is_lent_by(&rq->economy, payer, lender)) {
-		if (tb_at(&rq->economy, next)->state & TB_ACTIVE) {
-			rest_ns = state_of(thread)->precharge_ns;
-			ran_ns = settle_until(&rq->economy, thread, now, seed);
-			task_at(thread)->payer = next;
-			if (rest_ns > ran_ns)
-				charge_payer(&rq->economy, thread, 0, rest_ns - ran_ns, 0);
-		} else {
-			task_at(payer)->pays_for = thread;
-		}
-	}
+	if (lends(lender))
+		reclaim(&rq->economy, lender, now, seed);
 	bpf_spin_unlock(&rq->lock);
 	return 0;
 }
@@ -150,11 +106,17 @@ __noinline int step_pay_no_more(u32 leaf, u64 now)
 	bpf_spin_lock(&rq->lock);
 	if (thread && task_at(thread)->payer == leaf) {
 		settle_until(&rq->economy, thread, now, seed);
-		task_at(thread)->payer = thread;
+		task_at(thread)->payer = TB_NONE;
 	}
 	task_at(leaf)->pays_for = TB_NONE;
 	bpf_spin_unlock(&rq->lock);
 	return 0;
+}
+
+/* May the payer of a thread be chosen? It does not wait, and is settled. */
+static __always_inline bool is_settled(struct tb_queue *q, u32 thread)
+{
+	return (tb_at(q, thread)->state & (TB_ACTIVE | TB_QUEUED)) == TB_ACTIVE && !state_of(thread)->precharge_ns;
 }
 
 /* The best account of a runnable thread that is settled pays for its next run. If the thread waits, the account that is drawn. */
@@ -165,7 +127,7 @@ __noinline int step_choose_payer(u32 leaf)
 	if (!rq)
 		return 0;
 	bpf_spin_lock(&rq->lock);
-	if ((tb_at(&rq->economy, leaf)->state & (TB_ACTIVE | TB_QUEUED)) == TB_ACTIVE && !state_of(leaf)->precharge_ns)
+	if (is_settled(&rq->economy, leaf))
 		task_at(leaf)->payer = tb_best_account(&rq->economy, RULES, leaf);
 	bpf_spin_unlock(&rq->lock);
 	return 0;
@@ -193,15 +155,18 @@ static __always_inline u32 may_lend_to(struct tb_queue *q, u32 leaf, u64 loan)
 	return loan & LOAN_LASTS || tb_at(q, thread)->state & TB_ACTIVE || task_at(thread)->loans_stay ? to : TB_NONE;
 }
 
+enum { LENT = 1, LENT_FOLLOW = 2 };
+
 /*
- * A thread goes to sleep: it is settled, and lends. 0: it does not, and is to leave. A lender's account keeps its position: it
- * does not leave before it follows its borrower.
+ * A thread goes to sleep: it is settled, and lends (LENT). 0: it does not, and is to leave. A lender's account keeps its
+ * position: it does not leave before it follows its borrower (LENT_FOLLOW). There is nothing to follow if that neither waits nor
+ * sleeps; if it is about to run, the account may pay for that run.
  */
 __noinline int step_lend(u32 leaf, u64 loan)
 {
 	struct run_queue *rq = queue_of(leaf);
 	struct task *t = task_at(leaf);
-	u32 to, seed = new_seed(leaf), lent = 0;
+	u32 to, thread = TB_NONE, seed = new_seed(leaf), follow = 0;
 
 	if (!rq)
 		return 0;
@@ -210,13 +175,17 @@ __noinline int step_lend(u32 leaf, u64 loan)
 	if (to && !(tb_at(&rq->economy, leaf)->state & TB_QUEUED)) {
 		if (owes(leaf, 0))
 			charge(&rq->economy, leaf, 0, seed);
-		t->payer = leaf;
+		t->payer = TB_NONE;
 		t->loan_lasts = !!(loan & LOAN_LASTS);
-		lent = tb_lend(&rq->economy, leaf, to);
+		thread = tb_lend(&rq->economy, leaf, to);
+		if (tb_at(&rq->economy, leaf)->lender || tb_at(&rq->economy, thread)->state != TB_ACTIVE)
+			follow = LENT_FOLLOW;
+		else if (cpu_of((s32)task_at(thread)->cpu)->leaf != thread && is_settled(&rq->economy, thread))
+			task_at(thread)->payer = tb_better_account(&rq->economy, RULES, account_of(thread), leaf);
 	}
 	bpf_spin_unlock(&rq->lock);
-	count(lent ? TOMBOLA_COUNT_LENT : TOMBOLA_COUNT_NOT_LENT);
-	return (int)lent;
+	count(thread ? TOMBOLA_COUNT_LENT : TOMBOLA_COUNT_NOT_LENT);
+	return thread ? (int)(LENT | follow) : 0;
 }
 
 /* The first of the loans to a sleeping thread that is to end does. Returns its lender; TB_NONE: there was none. */
@@ -264,7 +233,11 @@ static __always_inline void sleep(u32 leaf, u64 loan)
 {
 	struct task *t = task_at(leaf);
 
-	if (loan & ~LOAN_FLAGS && step_lend(leaf, loan)) {
+	int lent = loan & ~LOAN_FLAGS ? step_lend(leaf, loan) : 0;
+
+	if (lent) {
+		if (!(lent & LENT_FOLLOW))
+			return;
 		follow_up(leaf, now_ns());
 		/* Its borrower sleeps. */
 		if (tb_global_pool.client[slot(leaf)].state == TB_ACTIVE)
@@ -274,7 +247,7 @@ static __always_inline void sleep(u32 leaf, u64 loan)
 	leave(leaf);
 	if (!transfers())
 		return;
-	t->payer = leaf;
+	t->payer = TB_NONE;
 	t->loans_stay = !!(loan & LOANS_STAY);
 	if (!(loan & LOANS_STAY))
 		end_loans(leaf, loan);
@@ -285,7 +258,7 @@ static __always_inline void sleep(u32 leaf, u64 loan)
 /* A thread exits, or leaves our class. */
 static __always_inline void end_all_loans(u32 leaf)
 {
-	task_at(leaf)->payer = leaf;
+	task_at(leaf)->payer = TB_NONE;
 	if (lends(leaf))
 		step_reclaim(leaf, now_ns());
 	if (transfers() && task_at(leaf)->pays_for)

@@ -124,8 +124,6 @@ void BPF_STRUCT_OPS(tombola_enqueue, struct task_struct *p, u64 enq_flags)
 	t->woken_sync = 0;
 	if (how)
 		woken(p, t);
-	if (lends(t->client))
-		step_reclaim(t->client, now);
 	verdict = step_wait(t->client, mask, now, cpu | how);
 	if (several() && verdict & PREEMPT_MOVED) {
 		change_queue(t->client, place_to_wait(cpu));
@@ -254,7 +252,7 @@ static __always_inline u64 draw(s32 cpu, u32 held, u64 now, u64 mask)
 
 	if (transfers() && held && (has_lenders(held) || account_of(held) != held)) {
 		settle_bill(held, 0);
-		task_at(held)->payer = held;
+		task_at(held)->payer = TB_NONE;
 		if (has_lenders(held))
 			step_choose_payer(held);
 	}
@@ -375,8 +373,6 @@ void BPF_STRUCT_OPS(tombola_running, struct task_struct *p)
 			note_affinity(t, p);
 			change_queue(t->client, place_of_cpu(cpu));
 		}
-		if (lends(t->client))
-			step_reclaim(t->client, now_ns());
 		step_join(t->client, mask_of(p, place_of_cpu(cpu)));
 		if (several())
 			follow_leaf(t->client);
@@ -384,7 +380,7 @@ void BPF_STRUCT_OPS(tombola_running, struct task_struct *p)
 			follow_up(t->client, now_ns());
 	}
 	/* It is next (is_next), or was not drawn. */
-	if (has_lenders(t->client) && account_of(t->client) == t->client)
+	if (has_lenders(t->client) && !t->payer)
 		step_choose_payer(t->client);
 	t->exec_ns = p->se.sum_exec_runtime;
 	recheck = c->next == t->client && (c->recheck || tb_at(&rq->economy, tb_frozen_root(&rq->economy))->active);
@@ -422,7 +418,7 @@ void BPF_STRUCT_OPS(tombola_stopping, struct task_struct *p, bool runnable)
 		end_turn(c, now_ns());
 	if (runnable) {
 		settle_bill(t->client, 0);
-		t->payer = t->client;
+		t->payer = TB_NONE;
 		if (several())
 			recount(t->client);
 	} else {

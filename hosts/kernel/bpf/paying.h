@@ -4,7 +4,7 @@
  * done under the lock of the queue.
  *
  * A thread's payer is chosen at each draw, and where the thread begins to run without one. A run is settled before its payer
- * changes. The loans themselves are in loans.h.
+ * changes, also when a loan ends. How loans are made is in loans.h.
  */
 #pragma once
 #include "groups.h"
@@ -19,7 +19,9 @@ static __always_inline bool transfers(void)
 
 static __always_inline u32 account_of(u32 leaf)
 {
-	return transfers() ? task_at(leaf)->payer : leaf;
+	u32 payer = transfers() ? task_at(leaf)->payer : TB_NONE;
+
+	return payer ? payer : leaf;
 }
 
 /* The account with which a running thread is compared to a waking one. The waking one's own may pay still (step_reclaim). */
@@ -120,4 +122,65 @@ static __always_inline u64 has_drawn(struct tb_queue *q, u64 drawn)
 	thread = tb_borrower(q, payer);
 	task_at(thread)->payer = payer;
 	return (drawn >> 32 << 32) | thread;
+}
+
+static __always_inline bool lends(u32 leaf)
+{
+	return transfers() && tb_global_pool.client[slot(leaf)].lends_to;
+}
+
+/* Is an account the lender's own, or lent to the lender? */
+static __always_inline bool is_lent_by(struct tb_queue *q, u32 account, u32 lender)
+{
+	tb_loop(TB_LENT_MAX + 1) {
+		if (!account || account == lender)
+			break;
+		account = tb_at(q, account)->lends_to;
+	}
+	return account == lender;
+}
+
+/* The payer of a thread is about to change: what that has used until now, if it runs, is charged to the payer, and returned. */
+static __always_inline u64 settle_until(struct tb_queue *q, u32 thread, u64 now, u32 seed)
+{
+	struct cpu *c = cpu_of((s32)task_at(thread)->cpu);
+	u64 ran_ns = c->leaf == thread ? run_until(c, now) : 0;
+
+	charge_payer(q, thread, ran_ns, 0, seed);
+	return ran_ns;
+}
+
+/* Where a loan ends, a run is charged if the borrower has other lenders, or lends itself. */
+static __always_inline u32 new_seed_of_loan(u32 lender)
+{
+	struct tb_client *l = &tb_global_pool.client[slot(lender)], *b = &tb_global_pool.client[slot(l->lends_to)];
+
+	if (!tombola_config.rules.lottery || !lends(lender) || (!b->lends_to && b->lent == l->lent + 1))
+		return 0;
+	return bpf_get_prandom_u32();
+}
+
+/*
+ * A lender wakes up: its loan ends. If one of its accounts pays for a run, another lender's account pays for the rest. If there
+ * is none, this one goes on paying until the thread's next draw or sleep, at most a slice: what a server does at the end of a
+ * request it does for the client that it has just answered, and its own account may have next to no tickets.
+ */
+static __always_inline void reclaim(struct tb_queue *q, u32 lender, u64 now, u32 seed)
+{
+	u32 thread = tb_borrower(q, lender), payer = task_at(thread)->payer, next;
+	u64 ran_ns, rest_ns;
+
+	tb_reclaim(q, lender);
+	if (!is_lent_by(q, payer, lender))
+		return;
+	next = tb_at(q, thread)->lender;
+	if (!(tb_at(q, next)->state & TB_ACTIVE)) {
+		task_at(payer)->pays_for = thread;
+		return;
+	}
+	rest_ns = state_of(thread)->precharge_ns;
+	ran_ns = settle_until(q, thread, now, seed);
+	task_at(thread)->payer = next;
+	if (rest_ns > ran_ns)
+		charge_payer(q, thread, 0, rest_ns - ran_ns, 0);
 }

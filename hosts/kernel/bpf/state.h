@@ -268,12 +268,12 @@ struct task {
 	u64 sliced_ns; /* how much of that it has used */
 	u64 woken_sync; /* its waker is about to sleep; from select_cpu to enqueue */
 	/* Loans (paying.h). Under the lock. */
-	u32 payer;     /* the account that pays for its run; its own while it does not run */
+	u32 payer;     /* the account that pays for its run; TB_NONE: its own, or it does not run and none has been chosen */
 	u32 pays_for;  /* it has lent to this thread, and may pay for the end of its run still */
 	u32 cpu;       /* where it began to run last */
 	u8 loan_lasts; /* it lends, also while the borrower sleeps */
 	u8 loans_stay; /* it sleeps, and loans to it have not ended by that */
-	struct object sleeps_on; /* while it sleeps; written by its own operations */
+	struct endpoint end; /* of the descriptor that it sleeps on or sends to (waits.h); written by its own operations */
 	/* Several run queues. Written under the lock of the queue that the leaf is on: */
 	u32 queue;
 	u32 arriving; /* it is being moved there (balance.h) */
@@ -353,7 +353,6 @@ struct cpu {
 	u32 offline;    /* it calls dispatch no more */
 	u32 kthreads;   /* kernel threads may wait in its DSQ (kthreads.h); */
 	u64 drawn_ns;   /* since when draws have had the CPU, not kernel threads; 0: they have not */
-	struct endpoint end; /* of the current task's descriptor (waits.h) */
 	u32 shortest;   /* a leaf has waited for so long that all slices in turn are the shortest */
 } __attribute__((aligned(64)));
 

@@ -223,7 +223,7 @@ static __always_inline void arrive(struct tb_queue *q, u32 leaf)
 __noinline u32 step_wait(u32 leaf, u64 mask, u64 now, s32 cpu)
 {
 	struct run_queue *rq = queue_of(leaf);
-	u32 verdict, runner = cpu_of(cpu)->leaf;
+	u32 verdict, runner = cpu_of(cpu)->leaf, seed = new_seed_of_loan(leaf);
 	u64 both;
 
 	if (!rq)
@@ -235,6 +235,8 @@ __noinline u32 step_wait(u32 leaf, u64 mask, u64 now, s32 cpu)
 		return PREEMPT_MOVED;
 	}
 	arrive(&rq->economy, leaf);
+	if (lends(leaf))
+		reclaim(&rq->economy, leaf, now, seed);
 	rq->both = 0;
 	if (runner)
 		rq->both = tb_meet(&rq->economy, leaf, payer_beside(leaf, runner));
@@ -275,6 +277,8 @@ __noinline u32 step_stays(u32 leaf, u64 mask, u64 now)
 __noinline int step_join(u32 leaf, u64 mask)
 {
 	struct run_queue *rq = queue_of(leaf);
+	u32 seed = new_seed_of_loan(leaf);
+	u64 now = lends(leaf) ? now_ns() : 0;
 	int joins;
 
 	if (!rq)
@@ -284,6 +288,8 @@ __noinline int step_join(u32 leaf, u64 mask)
 	if (joins) {
 		root_keeps_up(&rq->economy, leaf);
 		arrive(&rq->economy, leaf);
+		if (lends(leaf))
+			reclaim(&rq->economy, leaf, now, seed);
 		tb_withdraw(&rq->economy, leaf);
 		tb_join(&rq->economy, RULES, leaf, mask, TB_NONE);
 	}

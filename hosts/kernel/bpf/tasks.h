@@ -238,7 +238,7 @@ static __always_inline u32 task_init(struct task_struct *p, struct task *forker)
 	t->unpaid_ns = 0;
 	t->exec_ns = p->se.sum_exec_runtime;
 	t->sliced_ns = 0;
-	t->payer = leaf;
+	t->payer = TB_NONE;
 	t->pays_for = TB_NONE;
 	t->loan_lasts = 0;
 	t->loans_stay = 0;

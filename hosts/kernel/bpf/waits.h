@@ -104,26 +104,24 @@ static __always_inline void internet_ends(struct sock *sk, struct endpoint *e)
 }
 
 /* Of a descriptor of the current task. Reads of pointers that are invalid by now give 0. No interrupt does this. */
-static __noinline struct endpoint *look_up(struct task_struct *p, u32 fd)
+static __noinline int look_up(struct task_struct *p, u32 fd, struct endpoint *e)
 {
-	struct endpoint *e = &cpu_of((s32)bpf_get_smp_processor_id())->end;
 	struct files_struct *files = p->files;
 	struct fdtable *table;
 	struct file *file;
 	u64 operations, private;
 
-	set(&e->here, NO_OBJECT, 0, 0);
-	set(&e->there, NO_OBJECT, 0, 0);
+	e->here.b = e->there.b = NO_OBJECT;
 	if (!files)
-		return e;
+		return 0;
 	table = files->fdt;
 	if (fd >= table->max_fds)
-		return e;
+		return 0;
 	file = read_pointer(table->fd + fd, struct file);
 	operations = (u64)file->f_op;
 	private = (u64)file->private_data;
 	if (!operations)
-		return e;
+		return 0;
 	if (operations == tombola_config.pipe_files || operations == tombola_config.fifo_files) {
 		set(&e->here, PIPE, private, 0);
 		e->there = e->here;
@@ -141,7 +139,7 @@ static __noinline struct endpoint *look_up(struct task_struct *p, u32 fd)
 			internet_ends(sk, e);
 		}
 	}
-	return e;
+	return 0;
 }
 
 /* The system call that the current task is in. */
@@ -211,8 +209,8 @@ static __noinline u64 waits_for_futex(struct task_struct *p, struct pt_regs *reg
 		}
 		if (!private)
 			return 0;
-		futex_object(p, address, &t->sleeps_on);
-		return who_answers(&t->sleeps_on);
+		futex_object(p, address, &t->end.here);
+		return who_answers(&t->end.here);
 	default:
 		return 0;
 	}
@@ -244,15 +242,15 @@ static __noinline u64 waits_for_kernel_lock(struct task_struct *p)
 /* The loan that is to be made as the current thread goes to sleep (LOAN_FLAGS, loans.h). */
 static __noinline u64 sleeps_for(struct task_struct *p, struct task *t)
 {
+	struct object *here = &t->end.here;
 	struct pt_regs *regs;
-	struct endpoint *end;
 	struct {
 		s32 fd, events;
 	} polled;
 
 	if (!transfers())
 		return 0;
-	set(&t->sleeps_on, NO_OBJECT, 0, 0);
+	here->b = NO_OBJECT;
 	if (bpf_get_current_task_btf() != p)
 		return 0;
 	if (p->__state & TASK_UNINTERRUPTIBLE)
@@ -262,25 +260,24 @@ static __noinline u64 sleeps_for(struct task_struct *p, struct task *t)
 	case CALL_FUTEX:
 		return waits_for_futex(p, regs, t);
 	case CALL_RECEIVE_MESSAGE:
-		queue_object(p, regs->di, &t->sleeps_on);
-		return who_answers(&t->sleeps_on);
+		queue_object(p, regs->di, here);
+		break;
 	case CALL_RECEIVE:
-		end = look_up(p, (u32)regs->di);
+		look_up(p, (u32)regs->di, &t->end);
 		break;
 	case CALL_POLL:
-		set(&t->sleeps_on, MANY, 0, 0);
+		set(here, MANY, 0, 0);
 		if (regs->si != 1 || bpf_probe_read_user(&polled, sizeof(polled), (void *)regs->di))
 			return 0;
-		end = look_up(p, (u32)polled.fd);
+		look_up(p, (u32)polled.fd, &t->end);
 		break;
 	case CALL_SERVE:
-		set(&t->sleeps_on, MANY, 0, 0);
+		set(here, MANY, 0, 0);
 		return 0;
 	default:
 		return 0;
 	}
-	t->sleeps_on = end->here;
-	return who_answers(&t->sleeps_on);
+	return who_answers(here);
 }
 
 /* A thread wakes up: what does its waker, the current task, tell of who answers whom? */
@@ -288,23 +285,26 @@ static __noinline int note_waker(struct task_struct *p, struct task *t)
 {
 	struct task_struct *waker = bpf_get_current_task_btf();
 	struct task *w = task_of(waker);
+	struct object *sent = &w->end.there, *end = &w->end.here;
 	struct pt_regs *regs;
-	struct endpoint *end;
-	struct object *sent;
 
-	if (waker == p || !w->client || state_of(w->client)->id != (u32)waker->pid || !outside_hardirq())
+	if (waker == p || !w->client)
+		return 0;
+	/* That it would answer has been known since the loan was made. */
+	if (tb_global_pool.client[slot(t->client)].lends_to == w->client)
+		return 0;
+	if (state_of(w->client)->id != (u32)waker->pid || !outside_hardirq())
 		return 0;
 	regs = (struct pt_regs *)bpf_task_pt_regs(waker);
-	sent = &cpu_of((s32)bpf_get_smp_processor_id())->end.there;
 	switch (call_of(waker, regs)) {
 	case CALL_SEND:
-		end = look_up(waker, (u32)regs->di);
-		if (is_same(&t->sleeps_on, sent))
+		look_up(waker, (u32)regs->di, &w->end);
+		if (is_same(&t->end.here, sent))
 			note_answer(sent, number_of(w->client));
-		else if (t->sleeps_on.b != MANY)
+		else if (t->end.here.b != MANY)
 			return 0;
-		if (end->here.a && !is_same(&end->here, sent))
-			note_answer(&end->here, number_of(t->client));
+		if (end->b && !is_same(end, sent))
+			note_answer(end, number_of(t->client));
 		return 0;
 	case CALL_FUTEX:
 		futex_object(waker, regs->di, sent);
@@ -315,7 +315,7 @@ static __noinline int note_waker(struct task_struct *p, struct task *t)
 	default:
 		return 0;
 	}
-	if (is_same(&t->sleeps_on, sent))
+	if (is_same(&t->end.here, sent))
 		note_answer(sent, number_of(w->client));
 	return 0;
 }
@@ -323,6 +323,6 @@ static __noinline int note_waker(struct task_struct *p, struct task *t)
 /* Called once for each wake-up, by the waker. */
 static __always_inline void woken(struct task_struct *p, struct task *t)
 {
-	if (transfers() && t->sleeps_on.b)
+	if (transfers() && t->end.here.b)
 		note_waker(p, t);
 }
