@@ -342,7 +342,7 @@ fn clients_are_served(kernel: Kernel) {
         kernel,
         cpus: 1,
         caches: 1,
-        options: "--policy stride",
+        options: "--policy stride --transfer auto",
         seconds: 10,
         sets: "requests",
     }
@@ -479,7 +479,7 @@ fn two_users_on_the_oldest_kernel() {
         kernel: Kernel::Oldest,
         cpus: 1,
         caches: 1,
-        options: "--policy stride --transfer off",
+        options: "--policy stride",
         seconds: 10,
         sets: "two_users",
     }

@@ -124,10 +124,9 @@ struct Start {
     #[arg(long, value_enum)]
     balance: Option<Balance>,
 
-    /// Whether threads that wait for another one of the same user lend it their tickets meanwhile (default: auto with one run
-    /// queue, off with several)
-    #[arg(long, value_enum)]
-    transfer: Option<TransferName>,
+    /// Whether threads that wait for another one of the same user lend it their tickets meanwhile (auto); with one run queue
+    #[arg(long, value_enum, default_value_t)]
+    transfer: TransferName,
 
     /// The rules file; by default /etc/tombola.toml, which need not exist
     #[arg(long, value_name = "FILE")]
@@ -144,8 +143,9 @@ enum PolicyName {
     Lottery,
 }
 
-#[derive(Clone, Copy, ValueEnum)]
+#[derive(Clone, Copy, Default, ValueEnum)]
 enum TransferName {
+    #[default]
     Off,
     Auto,
 }
@@ -293,10 +293,10 @@ fn options(start: &Start) -> Options {
             Balance::Clock => scheduler::Balance::Clock,
             Balance::Mqs => scheduler::Balance::Mqs,
         }),
-        transfer: start.transfer.map(|transfer| match transfer {
+        transfer: match start.transfer {
             TransferName::Off => Transfer::Off,
             TransferName::Auto => Transfer::Auto,
-        }),
+        },
     }
 }
 
