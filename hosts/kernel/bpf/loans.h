@@ -89,8 +89,7 @@ __noinline int step_reclaim(u32 lender, u64 now)
 	if (!rq)
 		return 0;
 	bpf_spin_lock(&rq->lock);
-	if (lends(lender))
-		reclaim(&rq->economy, lender, now, seed);
+	reclaim(&rq->economy, lender, now, seed);
 	bpf_spin_unlock(&rq->lock);
 	return 0;
 }
@@ -231,19 +230,17 @@ static __always_inline void end_loans(u32 leaf, u64 loan)
 /* A thread goes to sleep. */
 static __always_inline void sleep(u32 leaf, u64 loan)
 {
+	int lent = loan & ~LOAN_FLAGS ? step_lend(leaf, loan) : 0;
 	struct task *t = task_at(leaf);
 
-	int lent = loan & ~LOAN_FLAGS ? step_lend(leaf, loan) : 0;
-
-	if (lent) {
-		if (!(lent & LENT_FOLLOW))
-			return;
+	if (lent & LENT_FOLLOW) {
 		follow_up(leaf, now_ns());
 		/* Its borrower sleeps. */
 		if (tb_global_pool.client[slot(leaf)].state == TB_ACTIVE)
 			follow_down(leaf);
-		return;
 	}
+	if (lent)
+		return;
 	leave(leaf);
 	if (!transfers())
 		return;

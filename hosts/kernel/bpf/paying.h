@@ -24,7 +24,7 @@ static __always_inline u32 account_of(u32 leaf)
 	return payer ? payer : leaf;
 }
 
-/* The account with which a running thread is compared to a waking one. The waking one's own may pay still (step_reclaim). */
+/* The account with which a running thread is compared to a waking one. The waking one's own may pay still (reclaim). */
 static __always_inline u32 payer_beside(u32 woken, u32 runner)
 {
 	u32 payer = account_of(runner);
@@ -84,7 +84,6 @@ static __always_inline u32 new_seed(u32 leaf)
 {
 	return tombola_config.rules.lottery && task_at(leaf)->unpaid_ns ? bpf_get_prandom_u32() : 0;
 }
-
 
 /*
  * What the thread that runs on a CPU has used until now, to be charged although the kernel has not counted it yet. If the thread
@@ -163,13 +162,18 @@ static __always_inline u32 new_seed_of_loan(u32 lender)
 /*
  * A lender wakes up: its loan ends. If one of its accounts pays for a run, another lender's account pays for the rest. If there
  * is none, this one goes on paying until the thread's next draw or sleep, at most a slice: what a server does at the end of a
- * request it does for the client that it has just answered, and its own account may have next to no tickets.
+ * request it does for the client that it has just answered, and its own account may have next to no tickets. For a thread that
+ * does not lend, this does nothing.
  */
 static __always_inline void reclaim(struct tb_queue *q, u32 lender, u64 now, u32 seed)
 {
-	u32 thread = tb_borrower(q, lender), payer = task_at(thread)->payer, next;
+	u32 thread, payer, next;
 	u64 ran_ns, rest_ns;
 
+	if (!lends(lender))
+		return;
+	thread = tb_borrower(q, lender);
+	payer = task_at(thread)->payer;
 	tb_reclaim(q, lender);
 	if (!is_lent_by(q, payer, lender))
 		return;

@@ -235,8 +235,7 @@ __noinline u32 step_wait(u32 leaf, u64 mask, u64 now, s32 cpu)
 		return PREEMPT_MOVED;
 	}
 	arrive(&rq->economy, leaf);
-	if (lends(leaf))
-		reclaim(&rq->economy, leaf, now, seed);
+	reclaim(&rq->economy, leaf, now, seed);
 	rq->both = 0;
 	if (runner)
 		rq->both = tb_meet(&rq->economy, leaf, payer_beside(leaf, runner));
@@ -288,8 +287,7 @@ __noinline int step_join(u32 leaf, u64 mask)
 	if (joins) {
 		root_keeps_up(&rq->economy, leaf);
 		arrive(&rq->economy, leaf);
-		if (lends(leaf))
-			reclaim(&rq->economy, leaf, now, seed);
+		reclaim(&rq->economy, leaf, now, seed);
 		tb_withdraw(&rq->economy, leaf);
 		tb_join(&rq->economy, RULES, leaf, mask, TB_NONE);
 	}

@@ -25,6 +25,11 @@ schedule() { # OPTIONS
     done
 }
 
+# VERIFIED, the name of a program of the scheduler's, and its count, for each that `schedule --verbose` has written.
+verified() {
+    sed -n 's/ instructions verified$//; T; s/^/VERIFIED /p' /tmp/started
+}
+
 # The status, on one line, when all exits have been reported: kernels before 6.18 report an exit only when the last reference to
 # the thread is dropped, so no process may end just before the status. A user without clients is removed some seconds later, and
 # the status also shows what was removed while it looked; hence the second look.
