@@ -13,7 +13,8 @@
  * Who answers is learnt from wake-ups. A thread that sends to an object and so wakes a thread that sleeps on it has answered. And
  * the thread that was woken has the sender's request, and is to answer on the sender's own end. So a sleeper's object must be the
  * one that was sent to: the same pipe, eventfd, queue or futex, or the other end of the connection. Nobody else can make itself
- * the one who answers.
+ * the one who answers. Where now one thread answers and now another, as several producers do, a sleeper waits for none of them in
+ * particular. So a thread that answers where another one answered last is known to be the one only when it answers again.
  *
  * Another thread may close or replace a descriptor meanwhile, and an entry may be outdated, or written by two at once. Then a
  * loan goes to another thread of the same user, and ends when the lender wakes up or the borrower sleeps.
@@ -45,11 +46,13 @@ enum { AF_UNIX = 1, AF_INET = 2, AF_INET6 = 10 };
 
 enum object_kind { NO_OBJECT, PIPE, UNIX_SOCKET, INTERNET_SOCKET, EVENTFD, FUTEX, QUEUE, MANY };
 
-/* The thread that answered last on an object, as a number of a client. */
+/* The thread that answered last on an object, as a number of a client; with IN_DOUBT if another one did before it. */
 struct answer {
 	struct object object;
 	u64 number;
 };
+
+#define IN_DOUBT (1ull << 31)
 
 #define NR_ANSWERS 8192
 struct answer answers[IF_ONE(NR_ANSWERS)];
@@ -66,13 +69,20 @@ static __always_inline bool is_same(const struct object *a, const struct object 
 	return a->a == b->a && a->b == b->b;
 }
 
-/* Most answer what they answered before: then nothing is written. */
-static __always_inline void note_answer(const struct object *object, u64 number)
+/*
+ * A thread has answered on an object (IN_DOUBT), or is known to be the one that will (0). Most answer what they answered before:
+ * then nothing is written.
+ */
+static __always_inline void note_answer(const struct object *object, u64 number, u64 in_doubt)
 {
 	struct answer *answer = answer_at(object);
 
-	if (is_same(&answer->object, object) && answer->number == number)
-		return;
+	if (is_same(&answer->object, object)) {
+		if (answer->number == number)
+			return;
+		if ((answer->number ^ number) != IN_DOUBT)
+			number |= in_doubt;
+	}
 	answer->object = *object;
 	answer->number = number;
 }
@@ -81,7 +91,7 @@ static __always_inline u64 who_answers(const struct object *object)
 {
 	struct answer *answer = answer_at(object);
 
-	return is_same(&answer->object, object) ? answer->number : 0;
+	return is_same(&answer->object, object) && !(answer->number & IN_DOUBT) ? answer->number : 0;
 }
 
 static __always_inline void set(struct object *object, enum object_kind kind, u64 a, u64 b)
@@ -300,11 +310,11 @@ static __noinline int note_waker(struct task_struct *p, struct task *t)
 	case CALL_SEND:
 		look_up(waker, (u32)regs->di, &w->end);
 		if (is_same(&t->end.here, sent))
-			note_answer(sent, number_of(w->client));
+			note_answer(sent, number_of(w->client), IN_DOUBT);
 		else if (t->end.here.b != MANY)
 			return 0;
 		if (end->b && !is_same(end, sent))
-			note_answer(end, number_of(t->client));
+			note_answer(end, number_of(t->client), 0);
 		return 0;
 	case CALL_FUTEX:
 		futex_object(waker, regs->di, sent);
@@ -316,7 +326,7 @@ static __noinline int note_waker(struct task_struct *p, struct task *t)
 		return 0;
 	}
 	if (is_same(&t->end.here, sent))
-		note_answer(sent, number_of(w->client));
+		note_answer(sent, number_of(w->client), IN_DOUBT);
 	return 0;
 }
 
