@@ -7,9 +7,11 @@ use std::fs::File;
 use std::io::{Read, Write, pipe};
 use std::net::{TcpListener, TcpStream};
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
-use std::os::unix::net::{UnixDatagram, UnixStream};
+use std::os::linux::net::SocketAddrExt;
+use std::os::unix::net::{SocketAddr, UnixDatagram, UnixListener, UnixStream};
 use std::process;
 use std::ptr;
+use std::thread;
 use std::time::Duration;
 use tombola_apps::{fork, work_for};
 use tombola_kernel::calls::Client;
@@ -48,6 +50,8 @@ enum Way {
     Mutex,
     /// A mutex with priority inheritance
     InheritingMutex,
+    /// A new Unix stream connection for each request, which the server gives to a new thread
+    Connections,
 }
 
 /// 8 bytes, as an eventfd wants.
@@ -83,7 +87,7 @@ fn eventfd() -> Result<File> {
 /// The client's end, and the server's.
 fn connection(way: Way) -> Result<(End, End)> {
     Ok(match way {
-        Way::Pipe | Way::Mutex | Way::InheritingMutex => {
+        Way::Pipe | Way::Mutex | Way::InheritingMutex | Way::Connections => {
             let ((request, to), (answer, back)) = (pipe()?, pipe()?);
             (End::of(to, answer), End::of(back, request))
         }
@@ -167,9 +171,38 @@ fn is_named(name: &std::ffi::CStr, tickets: u32) -> Result<()> {
     Ok(())
 }
 
+/// The connection of a request is new, and so is the thread that answers: neither has waited for the other before.
+fn connections(args: &Args, work: Duration) -> Result<()> {
+    let name = format!("requests-{}", process::id());
+    let address = SocketAddr::from_abstract_name(name)?;
+    let listener = UnixListener::bind_addr(&address)?;
+    if fork()? {
+        is_named(c"server", args.server)?;
+        for stream in listener.incoming() {
+            let stream = stream?;
+            thread::spawn(move || {
+                let mut end = End::of(stream.try_clone()?, stream);
+                end.receive()?;
+                work_for(work);
+                end.send()
+            });
+        }
+    }
+    is_named(c"client", args.client)?;
+    loop {
+        let stream = UnixStream::connect_addr(&address)?;
+        let mut end = End::of(stream.try_clone()?, stream);
+        end.send()?;
+        end.receive()?;
+    }
+}
+
 fn main() -> Result<()> {
     let args = Args::parse();
     let work = Duration::from_millis(args.work);
+    if args.through == Way::Connections {
+        return connections(&args, work);
+    }
     let locks = matches!(args.through, Way::Mutex | Way::InheritingMutex);
     let mutex = Mutex::new(args.through == Way::InheritingMutex)?;
     let (mut client, mut server) = connection(args.through)?;

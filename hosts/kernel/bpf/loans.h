@@ -8,12 +8,14 @@
  *
  *   - when the lender wakes up, for whatever reason
  *   - when the borrower goes to sleep, unless it lends itself to a thread that it waits for, or sleeps uninterruptibly, as for a
- *     disk. A loan to the holder of a lock lasts: whatever the holder waits for, the lock's waiters wait for it
+ *     disk. A loan to the holder of a lock lasts: whatever the holder waits for, the lock's waiters wait for it. A loan to a
+ *     server that waits for its next client passes to the thread that it has forked for this one, if it has
  *   - when either exits or changes to another class
  *
  * So clients that idle beside an idle server cost nothing when that wakes up. With several run queues, nobody lends.
  */
 #pragma once
+#include "answers.h"
 #include "steps.h"
 
 static __always_inline bool has_lenders(u32 leaf)
@@ -139,7 +141,8 @@ __noinline int step_choose_payer(u32 leaf)
 #define LOAN_LASTS (1ull << 31) /* its own loan lasts while the borrower sleeps */
 #define LOANS_STAY (1ull << 30) /* loans to it do not end: it sleeps uninterruptibly */
 #define LOANS_END (1ull << 29)  /* all loans to it end, also those that last */
-#define LOAN_FLAGS (LOAN_LASTS | LOANS_STAY | LOANS_END)
+#define LOANS_PASS (1ull << 28) /* loans to it pass to the thread that it has forked since it slept last, if any */
+#define LOAN_FLAGS (LOAN_LASTS | LOANS_STAY | LOANS_END | LOANS_PASS)
 
 /* The leaf that a sleeping thread may lend to; TB_NONE: none. Nobody lends to a thread that sleeps for something unknown. */
 static __always_inline u32 may_lend_to(struct tb_queue *q, u32 leaf, u64 loan)
@@ -187,11 +190,14 @@ __noinline int step_lend(u32 leaf, u64 loan)
 	return thread ? (int)(LENT | follow) : 0;
 }
 
-/* The first of the loans to a sleeping thread that is to end does. Returns its lender; TB_NONE: there was none. */
-__noinline u32 step_end_loan(u32 leaf, u64 loan)
+/*
+ * The first of the loans to a sleeping thread that is to end does, or passes to the thread with the number `heir`. Returns its
+ * lender; TB_NONE: there was none.
+ */
+__noinline u32 step_end_loan(u32 leaf, u64 loan, u64 heir)
 {
 	struct run_queue *rq = queue_of(leaf);
-	u32 lender;
+	u32 lender, to;
 
 	if (!rq)
 		return TB_NONE;
@@ -203,25 +209,39 @@ __noinline u32 step_end_loan(u32 leaf, u64 loan)
 		lender = tb_at(&rq->economy, lender)->next_lender;
 	}
 	if (lender) {
+		to = may_lend_to(&rq->economy, lender, heir);
 		tb_reclaim(&rq->economy, lender);
-		tb_leave(&rq->economy, RULES, lender);
+		if (!to || !tb_lend(&rq->economy, lender, to))
+			tb_leave(&rq->economy, RULES, lender);
 	}
 	bpf_spin_unlock(&rq->lock);
 	return lender;
 }
 
-static __always_inline void end_loans(u32 leaf, u64 loan)
+/* A loan has been made, or has ended: the accounts of its lender follow. */
+static __always_inline void follow_lender(u32 lender)
+{
+	if (lends(lender))
+		follow_up(lender, now_ns());
+	/* It has no borrower, or that sleeps. */
+	if (!lends(lender) || tb_global_pool.client[slot(lender)].state == TB_ACTIVE)
+		follow_down(lender);
+}
+
+static __always_inline void end_loans(u32 leaf, u64 loan, u64 heir)
 {
 	u32 lender;
 
 	tb_loop(TB_LENT_MAX) {
 		if (!has_lenders(leaf))
 			break;
-		lender = step_end_loan(leaf, loan);
+		lender = step_end_loan(leaf, loan, heir);
 		if (!lender)
 			break;
-		if (has_lenders(lender))
-			follow_down(lender);
+		if (lends(lender))
+			note_request(&task_at(lender)->end.here, heir);
+		if (has_lenders(lender) || lends(lender))
+			follow_lender(lender);
 	}
 	if (has_lenders(leaf))
 		follow_down(leaf);
@@ -232,13 +252,13 @@ static __always_inline void sleep(u32 leaf, u64 loan)
 {
 	int lent = loan & ~LOAN_FLAGS ? step_lend(leaf, loan) : 0;
 	struct task *t = task_at(leaf);
+	u64 heir = loan & LOANS_PASS ? t->forked : 0;
 
-	if (lent & LENT_FOLLOW) {
-		follow_up(leaf, now_ns());
-		/* Its borrower sleeps. */
-		if (tb_global_pool.client[slot(leaf)].state == TB_ACTIVE)
-			follow_down(leaf);
-	}
+	/* A server that has forked may wait for memory before it waits for its next client. */
+	if (!(loan & LOANS_STAY))
+		t->forked = 0;
+	if (lent & LENT_FOLLOW)
+		follow_lender(leaf);
 	if (lent)
 		return;
 	leave(leaf);
@@ -247,7 +267,7 @@ static __always_inline void sleep(u32 leaf, u64 loan)
 	t->payer = TB_NONE;
 	t->loans_stay = !!(loan & LOANS_STAY);
 	if (!(loan & LOANS_STAY))
-		end_loans(leaf, loan);
+		end_loans(leaf, loan, heir);
 	else if (has_lenders(leaf))
 		follow_down(leaf);
 }
@@ -260,5 +280,5 @@ static __always_inline void end_all_loans(u32 leaf)
 		step_reclaim(leaf, now_ns());
 	if (transfers() && task_at(leaf)->pays_for)
 		step_pay_no_more(leaf, now_ns());
-	end_loans(leaf, LOANS_END);
+	end_loans(leaf, LOANS_END, 0);
 }

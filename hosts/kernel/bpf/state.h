@@ -273,6 +273,7 @@ struct task {
 	u32 cpu;       /* where it began to run last */
 	u8 loan_lasts; /* it lends, also while the borrower sleeps */
 	u8 loans_stay; /* it sleeps, and loans to it have not ended by that */
+	u64 forked;    /* the number of the thread that it forked last, since it slept; written by its own operations */
 	struct endpoint end; /* of the descriptor that it sleeps on or sends to (waits.h); written by its own operations */
 	/* Several run queues. Written under the lock of the queue that the leaf is on: */
 	u32 queue;

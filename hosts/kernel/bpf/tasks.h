@@ -189,8 +189,10 @@ static __always_inline u32 forked(struct task_struct *p, struct task *forker)
 	if (!leaf)
 		return TB_NONE;
 	ran_ns = c->leaf == forker->client ? now_ns() - c->since_ns : 0;
-	if (step_new_thread((u64)leaf << 32 | forker->client, process, numbers_of(p), ran_ns))
+	if (step_new_thread((u64)leaf << 32 | forker->client, process, numbers_of(p), ran_ns)) {
+		forker->forked = number_of(leaf);
 		return leaf;
+	}
 	step_free_leaf(leaf);
 	return TB_NONE;
 }
@@ -242,6 +244,7 @@ static __always_inline u32 task_init(struct task_struct *p, struct task *forker)
 	t->pays_for = TB_NONE;
 	t->loan_lasts = 0;
 	t->loans_stay = 0;
+	t->forked = 0;
 	t->client = leaf;
 	return leaf;
 }

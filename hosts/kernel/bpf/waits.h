@@ -4,22 +4,26 @@
  * read when it stops, and who woke it when it wakes up. In both operations the current task is the one that is asked about.
  *
  *   sleeps in                                          lends to
- *   read, recv, poll of one descriptor, msgrcv         the thread that answers there (answers)
+ *   read, recv, poll of one descriptor, msgrcv         the thread that answers there (answers.h)
  *   a glibc mutex, a priority-inheritance futex        its owner, whom the lock names
  *   another futex (a condition variable)               the thread that woke it last
  *   a mutex or a semaphore of the kernel's             its holder
- *   epoll, select, poll of several, accept, wait, ...  nobody: it serves, or waits for nobody in particular
+ *   epoll, select, poll of several, accept             nobody: it serves others next (LOANS_PASS)
+ *   wait, a pause, ...                                 nobody
  *
  * Who answers is learnt from wake-ups. A thread that sends to an object and so wakes a thread that sleeps on it has answered. And
- * the thread that was woken has the sender's request, and is to answer on the sender's own end. So a sleeper's object must be the
- * one that was sent to: the same pipe, eventfd, queue or futex, or the other end of the connection. Nobody else can make itself
- * the one who answers. Where now one thread answers and now another, as several producers do, a sleeper waits for none of them in
- * particular. So a thread that answers where another one answered last is known to be the one only when it answers again.
+ * the thread that was woken has the sender's request, and is to answer on the sender's own end; so is one that reads it, if that
+ * wakes the sender. So a sleeper's object must be the one that was sent to: the same pipe, eventfd, queue or futex, or the other
+ * end of the connection. Nobody else can make itself the one who answers.
+ *
+ * Where now one thread answers and now another, as several producers do, a sleeper waits for none of them in particular. So a
+ * thread that has not got the request, and answers where another one answered last, is known to be the one when it answers again.
  *
  * Another thread may close or replace a descriptor meanwhile, and an entry may be outdated, or written by two at once. Then a
  * loan goes to another thread of the same user, and ends when the lender wakes up or the borrower sleeps.
  */
 #pragma once
+#include "answers.h"
 #include "loans.h"
 
 /* System calls by what they do, of the numbers below NR_CALLS. Written by the loader, as the numbers are the architecture's. */
@@ -43,56 +47,6 @@ enum {
 #define MUTEX_OWNER 2
 
 enum { AF_UNIX = 1, AF_INET = 2, AF_INET6 = 10 };
-
-enum object_kind { NO_OBJECT, PIPE, UNIX_SOCKET, INTERNET_SOCKET, EVENTFD, FUTEX, QUEUE, MANY };
-
-/* The thread that answered last on an object, as a number of a client; with IN_DOUBT if another one did before it. */
-struct answer {
-	struct object object;
-	u64 number;
-};
-
-#define IN_DOUBT (1ull << 31)
-
-#define NR_ANSWERS 8192
-struct answer answers[IF_ONE(NR_ANSWERS)];
-
-static __always_inline struct answer *answer_at(const struct object *object)
-{
-	u64 hash = (object->a ^ object->b) * 0x9e3779b97f4a7c15ull;
-
-	return &answers[hash >> 51 & (IF_ONE(NR_ANSWERS) - 1)];
-}
-
-static __always_inline bool is_same(const struct object *a, const struct object *b)
-{
-	return a->a == b->a && a->b == b->b;
-}
-
-/*
- * A thread has answered on an object (IN_DOUBT), or is known to be the one that will (0). Most answer what they answered before:
- * then nothing is written.
- */
-static __always_inline void note_answer(const struct object *object, u64 number, u64 in_doubt)
-{
-	struct answer *answer = answer_at(object);
-
-	if (is_same(&answer->object, object)) {
-		if (answer->number == number)
-			return;
-		if ((answer->number ^ number) != IN_DOUBT)
-			number |= in_doubt;
-	}
-	answer->object = *object;
-	answer->number = number;
-}
-
-static __always_inline u64 who_answers(const struct object *object)
-{
-	struct answer *answer = answer_at(object);
-
-	return is_same(&answer->object, object) && !(answer->number & IN_DOUBT) ? answer->number : 0;
-}
 
 static __always_inline void set(struct object *object, enum object_kind kind, u64 a, u64 b)
 {
@@ -278,12 +232,12 @@ static __noinline u64 sleeps_for(struct task_struct *p, struct task *t)
 	case CALL_POLL:
 		set(here, MANY, 0, 0);
 		if (regs->si != 1 || bpf_probe_read_user(&polled, sizeof(polled), (void *)regs->di))
-			return 0;
+			return LOANS_PASS;
 		look_up(p, (u32)polled.fd, &t->end);
 		break;
 	case CALL_SERVE:
 		set(here, MANY, 0, 0);
-		return 0;
+		return LOANS_PASS;
 	default:
 		return 0;
 	}
@@ -310,11 +264,17 @@ static __noinline int note_waker(struct task_struct *p, struct task *t)
 	case CALL_SEND:
 		look_up(waker, (u32)regs->di, &w->end);
 		if (is_same(&t->end.here, sent))
-			note_answer(sent, number_of(w->client), IN_DOUBT);
+			note_answer(sent, number_of(w->client));
 		else if (t->end.here.b != MANY)
 			return 0;
 		if (end->b && !is_same(end, sent))
-			note_answer(end, number_of(t->client), 0);
+			note_request(end, number_of(t->client));
+		return 0;
+	case CALL_RECEIVE:
+		/* A Unix stream wakes its other end when it is read, if only for space; a pipe may wake its next reader. */
+		look_up(waker, (u32)regs->di, &w->end);
+		if (is_same(&t->end.here, sent) && !is_same(end, sent))
+			note_request(sent, number_of(w->client));
 		return 0;
 	case CALL_FUTEX:
 		futex_object(waker, regs->di, sent);
@@ -326,7 +286,7 @@ static __noinline int note_waker(struct task_struct *p, struct task *t)
 		return 0;
 	}
 	if (is_same(&t->end.here, sent))
-		note_answer(sent, number_of(w->client), IN_DOUBT);
+		note_answer(sent, number_of(w->client));
 	return 0;
 }
 

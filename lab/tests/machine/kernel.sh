@@ -270,6 +270,16 @@ requests() {
         as alice burn
         measure "requests-$way"
     done
+    as alice "requests --through connections --server 10"
+    as alice burn
+    measure requests-connections
+
+    echo "CASE producers"
+    observe 1 1
+    setpriv --reuid alice --regid alice --clear-groups sh -c '
+        produce() { for _ in $(seq 100); do echo; usleep 20000; done; }
+        { produce & usleep 10000; produce; wait; } | cat >/dev/null'
+    observe 1 1
 }
 
 late() { # NAME FILE
