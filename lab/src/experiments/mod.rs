@@ -9,6 +9,7 @@ mod monte_carlo;
 mod multi_queue;
 mod overhead;
 mod programs;
+mod query;
 mod rate;
 mod relative;
 mod reservation;
@@ -32,6 +33,7 @@ pub const EXPERIMENTS: &[Experiment] = &[
     reservation::RESERVATION,
     reservation::BEST_EFFORT,
     monte_carlo::MONTE_CARLO,
+    query::QUERY,
     film::VIDEO,
     film::PLAYER,
     overhead::OVERHEAD_LOOP,
