@@ -87,9 +87,8 @@ pub enum Balance {
 }
 
 /// When threads lend their tickets (bpf/paying.h, bpf/waits.h).
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Transfer {
-    #[default]
     Off,
     /// While they wait for another thread of the same user.
     Auto,
@@ -103,7 +102,8 @@ pub struct Options {
     pub run_queue: RunQueue,
     /// None: by the clock, if there are several queues.
     pub balance: Option<Balance>,
-    pub transfer: Transfer,
+    /// None: auto if there is one queue, off if there are several.
+    pub transfer: Option<Transfer>,
 }
 
 /// How far the clocks of two queues may be apart, ns. A queue of one CPU must give threads away more often to keep this bound.
@@ -164,7 +164,7 @@ pub fn start(options: &Options) -> Result<Running> {
     if options.balance.is_some() && queues.len() == 1 {
         return Err(Error::OneQueue);
     }
-    if options.transfer != Transfer::Off && queues.len() > 1 {
+    if options.transfer == Some(Transfer::Auto) && queues.len() > 1 {
         return Err(Error::SeveralQueues);
     }
     let runtime_dir = RuntimeDir::claim()?;
@@ -414,7 +414,7 @@ macro_rules! load {
         config.tick_slices = u32::from($options.slice_end == SliceEnd::Tick);
         config.nr_cpus = possible_cpus() as u32;
         config.online_cpus = online_cpus();
-        config.transfer = $options.transfer as u32;
+        config.transfer = u32::from($options.transfer != Some(Transfer::Off));
         config.pipe_files = $addresses.pipe_files;
         config.fifo_files = $addresses.fifo_files;
         config.eventfd_files = $addresses.eventfd_files;

@@ -34,11 +34,11 @@ fn at_most(programs: &[(&str, u32)], most: u32) {
 /// Checks what was verified with these options.
 #[track_caller]
 pub fn little_is_verified(output: &str, options: &str) {
-    let more = options.contains("--run-queue") || options.contains("--transfer");
-    let most = if more {
-        VERIFIED_MAX_WITH_MORE
-    } else {
+    let least = options.contains("--transfer off") && !options.contains("--run-queue");
+    let most = if least {
         VERIFIED_MAX
+    } else {
+        VERIFIED_MAX_WITH_MORE
     };
     at_most(&verified(output), most);
 }

@@ -124,9 +124,10 @@ struct Start {
     #[arg(long, value_enum)]
     balance: Option<Balance>,
 
-    /// Whether threads that wait for another one of the same user lend it their tickets meanwhile (auto); with one run queue
-    #[arg(long, value_enum, default_value_t)]
-    transfer: TransferName,
+    /// Whether threads that wait for another one of the same user lend it their tickets meanwhile (default: auto with one run
+    /// queue, off with several)
+    #[arg(long, value_enum)]
+    transfer: Option<TransferName>,
 
     /// The rules file; by default /etc/tombola.toml, which need not exist
     #[arg(long, value_name = "FILE")]
@@ -143,9 +144,8 @@ enum PolicyName {
     Lottery,
 }
 
-#[derive(Clone, Copy, Default, ValueEnum)]
+#[derive(Clone, Copy, ValueEnum)]
 enum TransferName {
-    #[default]
     Off,
     Auto,
 }
@@ -293,10 +293,10 @@ fn options(start: &Start) -> Options {
             Balance::Clock => scheduler::Balance::Clock,
             Balance::Mqs => scheduler::Balance::Mqs,
         }),
-        transfer: match start.transfer {
+        transfer: start.transfer.map(|transfer| match transfer {
             TransferName::Off => Transfer::Off,
             TransferName::Auto => Transfer::Auto,
-        },
+        }),
     }
 }
 
