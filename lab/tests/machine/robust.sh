@@ -18,6 +18,14 @@ races() { # SECONDS OPTIONS
     tombola stop >/dev/null && wait
 }
 
+# Does none of a user's processes run any more? A killed one still ends the call that it is in.
+are_gone() { # USER
+    cat /proc/[0-9]*/status 2>/dev/null | awk -v uid="$(id -u "$1")" '
+        $1 == "State:" { gone = $2 == "Z" || $2 == "X" }
+        $1 == "Uid:" && $2 == uid && !gone { left = 1 }
+        END { exit left }'
+}
+
 # Alice's processes change the same currencies at once, while bob forks. His children do not come into her currencies.
 currencies() { # SECONDS OPTIONS
     schedule "$2"
@@ -28,6 +36,7 @@ currencies() { # SECONDS OPTIONS
     grep -qx enabled /sys/kernel/sched_ext/state || return
     kill $forker
     all_end alice
+    until are_gone alice; do sleep 0.1; done
     for currency in $(tombola currency list -u alice --json | sed -n 's/.*"name": "\(.*\)".*/\1/p'); do
         tombola tree | awk -v name="$currency" '
             { match($0, /^ */) }
