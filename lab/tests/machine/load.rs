@@ -2,6 +2,7 @@
 //! counts an instruction again for each path whose state it can tell from those before.
 
 use crate::common::image_with;
+use std::time::Duration;
 use tombola_lab::vm::{Kernel, Machine, Mode};
 
 /// A tenth of what is refused, with several run queues or with loans a fifth: another kernel may prune worse by a factor of two
@@ -51,6 +52,8 @@ fn is_taken(kernel: Kernel, cpus: u32, caches: u32, run_queue: &str) {
         memory_mib: 2048,
         kernel,
         mode: Mode::Parallel,
+        // So many virtual CPUs take a minute on two idle ones, and minutes beside other tests.
+        timeout: Duration::from_secs(900),
         ..Machine::default()
     };
     let image = image_with("load.sh", include_str!("load.sh"));
