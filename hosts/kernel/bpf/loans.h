@@ -218,13 +218,12 @@ __noinline u32 step_end_loan(u32 leaf, u64 loan, u64 heir)
 	return lender;
 }
 
-/* A loan has been made, or has ended: the accounts of its lender follow. */
-static __always_inline void follow_lender(u32 lender)
+/* A loan has been made: the accounts of its lender follow the borrower. */
+static __always_inline void follow_borrower(u32 lender)
 {
-	if (lends(lender))
-		follow_up(lender, now_ns());
-	/* It has no borrower, or that sleeps. */
-	if (!lends(lender) || tb_global_pool.client[slot(lender)].state == TB_ACTIVE)
+	follow_up(lender, now_ns());
+	/* The borrower sleeps. */
+	if (tb_global_pool.client[slot(lender)].state == TB_ACTIVE)
 		follow_down(lender);
 }
 
@@ -238,10 +237,12 @@ static __always_inline void end_loans(u32 leaf, u64 loan, u64 heir)
 		lender = step_end_loan(leaf, loan, heir);
 		if (!lender)
 			break;
-		if (lends(lender))
+		if (lends(lender)) {
 			note_request(&task_at(lender)->end.here, heir);
-		if (has_lenders(lender) || lends(lender))
-			follow_lender(lender);
+			follow_borrower(lender);
+		} else if (has_lenders(lender)) {
+			follow_down(lender);
+		}
 	}
 	if (has_lenders(leaf))
 		follow_down(leaf);
@@ -258,7 +259,7 @@ static __always_inline void sleep(u32 leaf, u64 loan)
 	if (!(loan & LOANS_STAY))
 		t->forked = 0;
 	if (lent & LENT_FOLLOW)
-		follow_lender(leaf);
+		follow_borrower(leaf);
 	if (lent)
 		return;
 	leave(leaf);
