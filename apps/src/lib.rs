@@ -2,10 +2,12 @@
 //! read, and an end at a signal.
 
 mod fork;
+mod numbers;
 mod progress;
 mod stop;
 
 pub use fork::fork;
+pub use numbers::Numbers;
 pub use progress::Progress;
 pub use stop::{is_stopped, stop_on_request};
 

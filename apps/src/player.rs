@@ -12,14 +12,12 @@
 
 mod film;
 
-use anyhow::{Context, Result};
+use anyhow::Result;
 use clap::Parser;
 use film::Film;
-use std::fs::File;
-use std::io::{BufWriter, Write};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::time::Duration;
-use tombola_apps::{Progress, is_stopped, monotonic, sleep_until, stop_on_request};
+use tombola_apps::{Numbers, Progress, is_stopped, monotonic, sleep_until, stop_on_request};
 
 /// Decode a film, frame by frame, and print how many frames a second were shown and how late
 ///
@@ -98,29 +96,10 @@ fn await_due(args: &Args, due: Duration, shown: &mut Shown) {
     }
 }
 
-fn write(late_us: &[u128], file: File) -> Result<()> {
-    let mut file = BufWriter::new(file);
-    for late in late_us {
-        writeln!(file, "{late}")?;
-    }
-    Ok(file.flush()?)
-}
-
-fn create(path: &Path) -> Result<File> {
-    let refused = || {
-        format!(
-            "cannot write {}: choose a file that you may write",
-            path.display()
-        )
-    };
-    File::create(path).with_context(refused)
-}
-
 fn main() -> Result<()> {
     stop_on_request();
     let args = Args::parse();
-    // Before the film, so that a wrong name is reported at once.
-    let lateness = args.lateness.as_deref().map(create).transpose()?;
+    let lateness = args.lateness.as_deref().map(Numbers::create).transpose()?;
     let progress = Progress::new(args.progress.as_deref())?;
     let film = Film::new();
     let start = monotonic();
@@ -135,9 +114,7 @@ fn main() -> Result<()> {
             shown.late_max.as_secs_f64() * 1e3
         ),
     }
-    lateness
-        .map_or(Ok(()), |file| write(&shown.late_us, file))
-        .context("cannot write how late the frames were: is the disk full?")
+    lateness.map_or(Ok(()), |file| file.write(shown.late_us.into_iter()))
 }
 
 #[cfg(test)]

@@ -4,14 +4,14 @@
 use anyhow::{Context, Result, ensure};
 use clap::{Parser, Subcommand};
 use fastrand::Rng;
-use std::fs::{File, remove_file};
-use std::io::{BufRead, BufReader, BufWriter, ErrorKind, Write};
+use std::fs::remove_file;
+use std::io::{BufRead, BufReader, ErrorKind, Write};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::thread;
 use std::time::Duration;
-use tombola_apps::{Progress, is_stopped, monotonic, sleep_until, stop_on_request};
+use tombola_apps::{Numbers, Progress, is_stopped, monotonic, sleep_until, stop_on_request};
 
 /// Search a text for a word, as a server, or ask the server again and again
 #[derive(Parser)]
@@ -114,8 +114,10 @@ fn answer(text: &[u8], mut stream: UnixStream, begin: Duration, passes: u32) -> 
     send(&mut stream, &begin.as_nanos().to_string())?;
     for word in from.lines() {
         let word = word?;
-        let search = || occurrences(std::hint::black_box(text), word.as_bytes());
-        let found = (0..passes).map(|_| search()).fold(0, |_, found| found);
+        let mut found = 0;
+        for _ in 0..passes {
+            found = occurrences(std::hint::black_box(text), word.as_bytes());
+        }
         send(&mut stream, &found.to_string())?;
     }
     Ok(())
@@ -170,14 +172,6 @@ fn ask(socket: &Path, queries: u64, progress: &Progress) -> Result<Vec<Duration>
     Ok(times)
 }
 
-fn write(times: &[Duration], path: &Path) -> Result<()> {
-    let mut file = BufWriter::new(File::create(path)?);
-    for time in times {
-        writeln!(file, "{}", time.as_micros())?;
-    }
-    Ok(file.flush()?)
-}
-
 fn main() -> Result<()> {
     let args = Args::parse();
     let progress = Progress::new(args.progress.as_deref())?;
@@ -185,9 +179,10 @@ fn main() -> Result<()> {
         What::Serve { clients, passes } => serve(&args.socket, clients, passes),
         What::Ask { queries, times } => {
             stop_on_request();
+            let numbers = times.as_deref().map(Numbers::create).transpose()?;
             let taken = ask(&args.socket, queries, &progress)?;
-            times.map_or(Ok(()), |path| {
-                write(&taken, &path).with_context(|| format!("cannot write {}", path.display()))
+            numbers.map_or(Ok(()), |file| {
+                file.write(taken.iter().map(Duration::as_micros))
             })
         }
     }

@@ -87,7 +87,7 @@ fn eventfd() -> Result<File> {
 /// The client's end, and the server's.
 fn connection(way: Way) -> Result<(End, End)> {
     Ok(match way {
-        Way::Pipe | Way::Mutex | Way::InheritingMutex | Way::Connections => {
+        Way::Pipe | Way::Mutex | Way::InheritingMutex => {
             let ((request, to), (answer, back)) = (pipe()?, pipe()?);
             (End::of(to, answer), End::of(back, request))
         }
@@ -112,6 +112,7 @@ fn connection(way: Way) -> Result<(End, End)> {
             let client = End::of(request.try_clone()?, answer.try_clone()?);
             (client, End::of(answer, request))
         }
+        Way::Connections => unreachable!("each request has its own"),
     })
 }
 

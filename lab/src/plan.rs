@@ -189,13 +189,18 @@ impl Client {
 
     /// A program of apps/.
     pub fn running(user: u32, words: &[&str]) -> Self {
+        Self::program(user, words, None)
+    }
+
+    /// The same; `option` names the file for its numbers.
+    pub fn reporting(user: u32, words: &[&str], option: &str) -> Self {
+        Self::program(user, words, Some(option.to_owned()))
+    }
+
+    fn program(user: u32, words: &[&str], numbers: Option<String>) -> Self {
         let words = words.iter().map(|word| (*word).to_owned()).collect();
-        let work = Work::Program {
-            words,
-            numbers: None,
-        };
         Self {
-            work,
+            work: Work::Program { words, numbers },
             ..Self::burning(user, TICKETS_DEFAULT)
         }
     }

@@ -17,7 +17,7 @@ use anyhow::{Context, Result};
 use tombola_plot::{self as plot, Curve, Panel, SeriesLabelPosition};
 
 /// 2^0 ns an instruction.
-const FAST: Option<u32> = Some(0);
+pub(super) const FAST: Option<u32> = Some(0);
 
 pub const VIDEO: Experiment = Experiment {
     name: "video",
@@ -247,13 +247,7 @@ impl Case {
     }
 
     fn clients(self) -> Vec<Client> {
-        let playing = Client {
-            work: Work::Program {
-                words: ["player", "--passes", PASSES].map(str::to_owned).to_vec(),
-                numbers: Some("--lateness".to_owned()),
-            },
-            ..Client::burning(1, 100)
-        };
+        let playing = Client::reporting(1, &["player", "--passes", PASSES], "--lateness");
         let hogs = |user: u32, hogs: usize| (0..hogs).map(move |_| best_effort(user));
         match self {
             Case::Hogs(count) => [playing].into_iter().chain(hogs(1, count)).collect(),

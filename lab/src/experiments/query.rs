@@ -1,9 +1,10 @@
 //! Clients of a server without tickets of its own (Waldspurger & Weihl 1994, 5.3). Mach's clients lend by a call, these do not
 //! know of tickets. An instruction takes 1 ns, as for films (film.rs).
 
+use super::film::FAST;
 use super::rows::{compared_row, within_row};
 use crate::experiment::{Bench, Experiment, Method};
-use crate::plan::{Client, Course, Group, Plan, Scheduler, Work};
+use crate::plan::{Client, Course, Group, Plan, Scheduler};
 use crate::play::Played;
 use crate::result::Row;
 use anyhow::{Context, Result};
@@ -60,14 +61,10 @@ fn plan(scheduler: Scheduler, hogs: usize) -> Plan {
     };
     let clients = (0..CLIENTS.len()).map(|client| {
         let queries = if client == 0 { QUERIES } else { 0 }.to_string();
-        let words = ["query", "ask", "--queries", &queries].map(str::to_owned);
+        let words = ["query", "ask", "--queries", &queries];
         let asking = Client {
             tickets: TICKETS[client],
-            work: Work::Program {
-                words: words.to_vec(),
-                numbers: Some("--times".to_owned()),
-            },
-            ..Client::burning(1, 0)
+            ..Client::reporting(1, &words, "--times")
         };
         in_group(&format!("client{client}"), TICKETS[client], asking)
     });
@@ -78,7 +75,7 @@ fn plan(scheduler: Scheduler, hogs: usize) -> Plan {
             _ => format!("{}, beside {hogs} hogs of another user", scheduler.name()),
         },
         scheduler,
-        shift: Some(0),
+        shift: FAST,
         clients: [in_group("server", 1, server)]
             .into_iter()
             .chain(clients)
@@ -220,19 +217,20 @@ fn later_row(plan: &Plan, times: &Times) -> Option<Row> {
 
 fn hogs_row(plan: &Plan, course: &Course) -> Option<Row> {
     let hogs = CLIENTS.len() + 1..plan.clients.len();
+    if hogs.is_empty() {
+        return None;
+    }
     let (from, last) = (course.sample_at(ALL_RUN_S), course.last());
     let seconds = course.at_s(last) - course.at_s(from);
-    let has_hogs = !hogs.is_empty();
     let used_s: f64 = hogs.map(|hog| course.used_s(hog, from, last)).sum();
-    has_hogs.then(|| {
-        row(
-            plan,
-            "the hogs' part of the CPU",
-            used_s / seconds,
-            0.5,
-            HOGS_ERROR_MAX,
-        )
-    })
+    let part = used_s / seconds;
+    Some(row(
+        plan,
+        "the hogs' part of the CPU",
+        part,
+        0.5,
+        HOGS_ERROR_MAX,
+    ))
 }
 
 fn panel((plan, course): &(Plan, Course)) -> Panel {
