@@ -333,6 +333,11 @@ const WAYS: [&str; 7] = [
     "inheriting-mutex",
 ];
 
+fn client_and_server(case: &Case) -> Vec<f64> {
+    let (client, server) = (case.parts_inside("client"), case.parts_inside("server"));
+    client.iter().zip(&server).map(|(a, b)| a + b).collect()
+}
+
 /// A client that waits for a server with next to no tickets gets nearly what it would if it computed itself. (Between two loans
 /// the server runs on its own account, as when a reader of a Unix stream is woken although there is nothing to read.)
 fn clients_are_served(kernel: Kernel) {
@@ -348,8 +353,7 @@ fn clients_are_served(kernel: Kernel) {
     for way in WAYS {
         let name = format!("requests-{way}");
         let case = &cases[&name];
-        let (client, server) = (case.parts_inside("client"), case.parts_inside("server"));
-        let both: Vec<f64> = client.iter().zip(&server).map(|(a, b)| a + b).collect();
+        let both = client_and_server(case);
         all_close(&name, &both, 801.0 / 901.0, 0.01);
         close(
             &format!("{name}, the hog"),
@@ -366,8 +370,7 @@ fn clients_are_served(kernel: Kernel) {
 /// Due are 810 of 910 parts, if the client paid for all. But when the server's threads exit, its own 10 tickets pay, and the next
 /// thread waits for memory that they lock. It is 0.78. If the loan to the thread that accepts ended there, it would be 0.56.
 fn new_connections(case: &Case) {
-    let (client, server) = (case.parts_inside("client"), case.parts_inside("server"));
-    let both: Vec<f64> = client.iter().zip(&server).map(|(a, b)| a + b).collect();
+    let both = client_and_server(case);
     eprintln!("requests-connections: {both:?}");
     assert!(both.iter().all(|both| *both >= 0.7));
 }
