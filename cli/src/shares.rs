@@ -6,7 +6,7 @@
 use crate::entitlement::{Client as Claim, water_fill};
 use crate::sample::{Sample, Under};
 use nix::unistd::Uid;
-use tombola_kernel::abi::kind;
+use tombola_kernel::abi::{Node, kind};
 
 /// The entitlement and the value of each node of a sample.
 pub struct Shares {
@@ -27,6 +27,11 @@ impl Shares {
     }
 }
 
+// A loan of tickets is active like a thread, and so is its borrower beside it: both count, although one CPU serves them.
+fn is_leaf(node: &Node) -> bool {
+    [kind::THREAD, kind::LOAN].contains(&node.kind)
+}
+
 // Leaves out this process, which runs only to take the sample.
 fn entitled(sample: &Sample, cpus: u32, sees_all: bool) -> Vec<f64> {
     let own = std::process::id();
@@ -35,7 +40,7 @@ fn entitled(sample: &Sample, cpus: u32, sees_all: bool) -> Vec<f64> {
         .iter()
         .enumerate()
         .map(|(place, node)| {
-            let is_ready = node.kind == kind::THREAD && node.active != 0 && node.tgid != own;
+            let is_ready = is_leaf(node) && node.active != 0 && node.tgid != own;
             Claim {
                 parent: sample.parent[place],
                 tickets: f64::from(node.tickets.max(1)),

@@ -128,11 +128,18 @@ fn user(watched: &Watched, account: &Account, all: bool, names: &mut Names) -> U
         .fold(Time::default(), |sum, account| {
             sum.and(watched.time(account))
         });
+    let lent = processes
+        .iter()
+        .map(|account| watched.time(account).lent_cpus);
+    let lent_cpus = lent.sum();
     User {
         user: names.user(uid).to_owned(),
         uid,
         base_tickets: account.tickets(),
-        time: watched.time(account).and(reserved),
+        time: Time {
+            lent_cpus,
+            ..watched.time(account).and(reserved)
+        },
         processes: processes_of(watched, &processes, all),
     }
 }
@@ -182,7 +189,7 @@ pub fn text(tombola: &Tombola) -> String {
         .collect();
     format!(
         "daemon      {}\npolicy      {}, quantum {:?}\nclients     {}, of which waiting {}\ncounters    {}\n{}\n{}\n\
-         % of {} CPUs over {:.3} s; entitled: what the tickets give, as far as it can be used\n",
+         % of {} CPUs over {:.3} s; entitled: what the tickets give, as far as it can be used; lent: what others used on them\n",
         tombola
             .pid
             .map_or("none".into(), |pid| format!("process {pid}")),
@@ -205,6 +212,7 @@ fn rows(tombola: &Tombola) -> Vec<Vec<String>> {
         "TICKETS",
         "ENTITLED %",
         "RECEIVED %",
+        "LENT %",
         "WINS",
     ];
     let percent = |cpus: f64| format!("{:.2}", 100.0 * cpus / f64::from(tombola.cpus));
@@ -216,6 +224,7 @@ fn rows(tombola: &Tombola) -> Vec<Vec<String>> {
             told(user.base_tickets),
             percent(user.time.entitled_cpus),
             percent(user.time.received_cpus),
+            percent(user.time.lent_cpus),
         ]);
         rows.extend(user.processes.iter().map(|process| {
             vec![
@@ -224,6 +233,7 @@ fn rows(tombola: &Tombola) -> Vec<Vec<String>> {
                 told(process.tickets),
                 percent(process.time.entitled_cpus),
                 percent(process.time.received_cpus),
+                percent(process.time.lent_cpus),
                 process.wins.to_string(),
             ]
         }));

@@ -16,6 +16,8 @@ struct Row<'a> {
     process: &'a str,
     pid: u32,
     tid: u32,
+    /// The process that paid for the run.
+    payer: u32,
     ran_ns: u64,
     tickets: u32,
     draw_tickets: u32,
@@ -48,12 +50,13 @@ impl Printer {
     fn heading(out: &mut impl Write) -> io::Result<()> {
         writeln!(
             out,
-            "{:>12} {:>3} {:>10} {:>16} {:>7} {:>9} {:>7} {:>7} {:>7} {:>7}  END",
+            "{:>12} {:>3} {:>10} {:>16} {:>7} {:>7} {:>9} {:>7} {:>7} {:>7} {:>7}  END",
             "TIME s",
             "CPU",
             "USER",
             "PROCESS",
             "TID",
+            "PAYER",
             "RAN ms",
             "TICKETS",
             "OF",
@@ -90,12 +93,13 @@ impl Printer {
         }
         writeln!(
             out,
-            "{:>12.6} {:>3} {:>10} {:>16} {:>7} {:>9.3} {:>7} {:>7} {:>7.2} {:>7.1}  {}",
+            "{:>12.6} {:>3} {:>10} {:>16} {:>7} {:>7} {:>9.3} {:>7} {:>7} {:>7.2} {:>7.1}  {}",
             run.at_ns.saturating_sub(began_ns) as f64 / 1e9,
             row.cpu,
             row.user,
             row.process,
             row.tid,
+            payer(&row),
             row.ran_ns as f64 / 1e6,
             row.tickets,
             row.draw_tickets,
@@ -116,6 +120,7 @@ fn row<'a>(run: &TracedRun, user: &'a str, process: &'a str) -> Row<'a> {
         process,
         pid: run.tgid,
         tid: run.tid,
+        payer: run.payer,
         ran_ns: run.ran_ns,
         tickets: run.tickets,
         draw_tickets: run.draw_tickets,
@@ -123,6 +128,14 @@ fn row<'a>(run: &TracedRun, user: &'a str, process: &'a str) -> Row<'a> {
         compensation: f64::from(run.compensation_ppm) / PPM,
         kept: run.kept != 0,
         preempted: run.preempted != 0,
+    }
+}
+
+// Mostly the process itself: then nothing is shown.
+fn payer(row: &Row) -> String {
+    match row.payer == row.pid {
+        true => "-".into(),
+        false => row.payer.to_string(),
     }
 }
 
@@ -146,6 +159,7 @@ mod tests {
         tid: 7,
         tgid: 7,
         uid: 0,
+        payer: 7,
         tickets: 100,
         draw_tickets: 400,
         base_value_ppm: 125_000,

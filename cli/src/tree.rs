@@ -5,7 +5,7 @@ use crate::names::{self, Names};
 use crate::table;
 use crate::watch::{self, Account, Time, Watched};
 use serde::Serialize;
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::time::Duration;
 use tombola_kernel::Result;
 use tombola_kernel::abi::{Node, SHARE_ONE, kind};
@@ -23,15 +23,18 @@ pub struct Tree {
 
 #[derive(Serialize)]
 pub struct Branch {
-    /// best-effort, reservation, user, currency or process
+    /// best-effort, reservation, user, currency, process or loan
     pub kind: &'static str,
-    /// The name of a user, currency or process; the share of a reservation, of one CPU; else empty.
+    /// The name of a user, currency or process; the lender's of a loan; the share of a reservation, of one CPU; else empty.
     pub name: String,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub pid: Option<u32>,
     /// The owner's uid.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub uid: Option<u32>,
+    /// The threads to which it lends now.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub lends_to: Vec<u32>,
     /// In the parent's currency; best effort and reservations: in base. 0: frozen.
     pub tickets: u32,
     /// In base tickets, the mean over the samples in which it was active; null if it never was.
@@ -62,6 +65,8 @@ pub fn currency_name(node: &Node) -> String {
 struct Builder<'a> {
     watched: &'a Watched,
     children: HashMap<u32, Vec<&'a Account>>,
+    /// By the index of the node that lends, or of its process.
+    borrowers: HashMap<u32, BTreeSet<u32>>,
     machine: u64,
     active: bool,
     names: Names,
@@ -71,6 +76,7 @@ fn tree(watched: &Watched, machine: u64, active: bool) -> Tree {
     let mut builder = Builder {
         watched,
         children: HashMap::new(),
+        borrowers: borrowers(watched),
         machine,
         active,
         names: Names::default(),
@@ -96,6 +102,20 @@ fn tree(watched: &Watched, machine: u64, active: bool) -> Tree {
     }
 }
 
+fn borrowers(watched: &Watched) -> HashMap<u32, BTreeSet<u32>> {
+    let mut borrowers: HashMap<u32, BTreeSet<u32>> = HashMap::new();
+    for account in watched.last().filter(|account| account.last.lends_to != 0) {
+        let is_node = account.is_process || account.last.kind == kind::LOAN;
+        let lender = match is_node {
+            true => account.last.index,
+            false => account.last.parent,
+        };
+        let of = borrowers.entry(lender).or_default();
+        of.insert(account.last.lends_to);
+    }
+    borrowers
+}
+
 impl Builder<'_> {
     fn branches(&mut self, of: u32) -> Vec<Branch> {
         let mut accounts = self.children.remove(&of).unwrap_or_default();
@@ -118,7 +138,14 @@ impl Builder<'_> {
         Branch {
             kind,
             name,
-            pid: account.is_process.then_some(node.tgid),
+            pid: (account.is_process || node.kind == kind::LOAN).then_some(node.tgid),
+            lends_to: (self
+                .borrowers
+                .get(&node.index)
+                .into_iter()
+                .flatten()
+                .copied())
+            .collect(),
             uid: is_owned.then_some(node.uid),
             tickets: account.tickets(),
             worth: account.worth(),
@@ -134,12 +161,13 @@ impl Builder<'_> {
             kind::RESERVATION => ("reservation", share(node.tickets, self.machine).to_string()),
             kind::USER => ("user", self.names.user(node.uid).to_owned()),
             kind::CURRENCY => ("currency", currency_name(node)),
+            kind::LOAN => ("loan", names::process(node.tgid)),
             _ => ("process", names::process(node.tgid)),
         }
     }
 }
 
-// Best effort before reservations; users by uid; currencies by name before processes by PID.
+// Best effort before reservations; users by uid; currencies by name before processes by PID, each with its loans.
 fn order(node: &Node) -> (u8, String, u32) {
     match node.kind {
         kind::BEST_EFFORT | kind::USER => (0, String::new(), node.uid),
@@ -157,6 +185,7 @@ pub fn text(tree: &Tree) -> String {
         "WORTH",
         "ENTITLED %",
         "RECEIVED %",
+        "LENDS TO",
     ];
     let mut rows = vec![heading.map(String::from).to_vec()];
     for branch in &tree.nodes {
@@ -184,6 +213,7 @@ fn add(branch: &Branch, depth: usize, cpus: u32, rows: &mut Vec<Vec<String>>) {
         "process" => branch.name.clone(),
         kind => format!("{kind} {}", branch.name),
     };
+    let borrowers: Vec<String> = branch.lends_to.iter().map(u32::to_string).collect();
     rows.push(vec![
         format!("{:width$}{name}", "", width = 2 * depth),
         branch.pid.map(|pid| pid.to_string()).unwrap_or_default(),
@@ -193,6 +223,7 @@ fn add(branch: &Branch, depth: usize, cpus: u32, rows: &mut Vec<Vec<String>>) {
             .map_or("-".into(), |worth| format!("{worth:.1}")),
         percent(branch.time.entitled_cpus),
         percent(branch.time.received_cpus),
+        borrowers.join(","),
     ]);
     for branch in &branch.nodes {
         add(branch, depth + 1, cpus, rows);

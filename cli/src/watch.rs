@@ -24,6 +24,8 @@ const SAMPLES: u32 = 20;
 pub struct Time {
     pub entitled_cpus: f64,
     pub received_cpus: f64,
+    /// What others used on the tickets of a process.
+    pub lent_cpus: f64,
 }
 
 impl Time {
@@ -38,6 +40,7 @@ impl Time {
         Time {
             entitled_cpus: self.entitled_cpus + other.entitled_cpus,
             received_cpus: self.received_cpus + other.received_cpus,
+            lent_cpus: self.lent_cpus + other.lent_cpus,
         }
     }
 }
@@ -67,6 +70,7 @@ pub struct Account {
     /// The node holds a process's tickets: it is the currency of the process's threads, or its only thread.
     pub is_process: bool,
     first_used_ns: u64,
+    first_lent_ns: u64,
     entitled_cpus_sum: f64,
     worth_sum: f64,
     worth_samples: u32,
@@ -129,6 +133,7 @@ impl Watched {
                 is_frozen: false,
                 is_process: false,
                 first_used_ns: node.used_ns,
+                first_lent_ns: node.lent_ns,
                 entitled_cpus_sum: 0.0,
                 worth_sum: 0.0,
                 worth_samples: 0,
@@ -151,10 +156,13 @@ impl Watched {
     }
 
     pub fn time(&self, account: &Account) -> Time {
-        let used_ns = account.last.used_ns.saturating_sub(account.first_used_ns);
+        let cpus = |ns: u64, first: u64| {
+            ns.saturating_sub(first) as f64 / self.interval.as_nanos().max(1) as f64
+        };
         Time {
             entitled_cpus: account.entitled_cpus_sum / f64::from(SAMPLES),
-            received_cpus: used_ns as f64 / self.interval.as_nanos().max(1) as f64,
+            received_cpus: cpus(account.last.used_ns, account.first_used_ns),
+            lent_cpus: cpus(account.last.lent_ns, account.first_lent_ns),
         }
     }
 

@@ -226,6 +226,7 @@ c_functions! {
     "tombola_leave_accounts" leave_accounts(q: &mut Queue, r: &Rules, thread: u32) -> u32;
     "tombola_lend" lend(q: &mut Queue, r: &Rules, lender: u32, to: u32, now: u64) -> u32;
     "tombola_reclaim" reclaim(q: &mut Queue, r: &Rules, lender: u32) -> u32;
+    "tombola_merge" merge(q: &mut Queue, r: &Rules, account: u32, lender: u32, most: u32) -> u32;
     "tombola_set_pass" set_pass(q: &mut Queue, r: &Rules, i: u32, pass: u64) -> u32;
     "tombola_set_tickets" set_tickets(q: &mut Queue, r: &Rules, i: u32, tickets: u32) -> u32;
     "tombola_move" move_to(q: &mut Queue, r: &Rules, i: u32, parent: u32) -> u32;

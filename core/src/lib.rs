@@ -484,6 +484,29 @@ impl Economy {
         ffi::reclaim(queue, rules, lender);
     }
 
+    /// An account for a loan of some of the lender's tickets, fewer than it has: a leaf beside the lender, which may go on running
+    /// and keeps its lag. `None`: there is no room for one more client. The account is then to be lent.
+    pub fn split(&mut self, lender: u32, tickets: u32) -> Option<u32> {
+        let (parent, all) = (self.client(lender).parent, self.client(lender).tickets);
+        assert!(
+            tickets < all,
+            "client {lender} has {all} tickets, not more than {tickets}"
+        );
+        let account = self.new_client(Kind::Thread, parent, tickets)?;
+        self.set_tickets(lender, all - tickets);
+        Some(account)
+    }
+
+    /// The reverse: an account that is idle and lent to nobody gives its tickets to the lender, which gets `most` tickets at most,
+    /// with what it has used beyond its due, or is owed. It is freed.
+    pub fn merge(&mut self, account: u32, lender: u32, most: u32) {
+        assert_eq!(self.client(account).parent, self.client(lender).parent);
+        assert_eq!(self.borrower(account), account, "leaf {account} is lent");
+        let (queue, rules) = self.c();
+        ffi::merge(queue, rules, account, lender, most);
+        self.free(account);
+    }
+
     /// Sets a client's pass, which must be within 2^45 of its currency's vnow.
     pub fn set_pass(&mut self, i: u32, pass: u64) {
         self.check_below_base(i);

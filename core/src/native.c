@@ -163,6 +163,11 @@ u32 EXPORT(reclaim)(struct tb_queue *q, const struct tb_rules *r, u32 lender)
 	return tb_follow_all(q, r, lender, 0);
 }
 
+u32 EXPORT(merge)(struct tb_queue *q, const struct tb_rules *r, u32 account, u32 lender, u32 most)
+{
+	return tb_merge(q, r, account, lender, most);
+}
+
 u32 EXPORT(set_pass)(struct tb_queue *q, const struct tb_rules *r, u32 i, u64 pass)
 {
 	return tb_set_pass(q, r, tb_at(q, i), pass);

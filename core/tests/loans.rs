@@ -231,3 +231,60 @@ fn a_lender_keeps_its_position() {
     assert_eq!(m.economy.client(client).pass, owed);
     assert_eq!(m.economy.pick_account(ANY), Some(client));
 }
+
+/// A lender goes on running beside the one to which it has lent some of its tickets, and gets them back.
+#[test]
+fn a_part_of_the_tickets_is_lent_and_given_back() {
+    let mut m = Machine::new(Rules::stride(MS));
+    let [alice, bob] = [1000, 1000].map(|tickets| m.user(tickets));
+    let lender = m.hog(alice, 40);
+    let other = m.hog(alice, 50);
+    let borrower = m.hog(bob, 10);
+    let hog = m.hog(bob, 90);
+    m.run(1800);
+    let before = m.paid([lender, other, borrower, hog]);
+    assert_eq!(before, [400, 500, 90, 810]);
+
+    // Alice's currency pays for what is lent, and bob's for the rest.
+    let account = m.economy.split(lender, 30).expect("there is room");
+    m.lend(account, borrower);
+    m.run(1800);
+    assert_eq!(
+        m.paid([lender, other, account, borrower, hog]),
+        [500, 1000, 300, 180, 1620]
+    );
+
+    m.end_loan(account);
+    m.economy.merge(account, lender, 10_000);
+    assert_eq!(m.economy.client(lender).tickets, 40);
+    m.run(1800);
+    assert_eq!(
+        m.paid([lender, other, borrower, hog]),
+        [900, 1500, 270, 2430]
+    );
+}
+
+/// Who gets tickets back gets no more than it may have, and has to pay what was used ahead of time.
+#[test]
+fn what_is_given_back_is_limited_and_brings_its_debt() {
+    let mut m = Machine::new(Rules::stride(MS));
+    let alice = m.user(1000);
+    let lender = m.hog(alice, 100);
+    let other = m.hog(alice, 100);
+    let borrower = m.hog(alice, 1);
+    let account = m.economy.split(lender, 60).expect("there is room");
+    m.lend(account, borrower);
+    let debt = m.economy.client(alice).vnow + ((20 * MS) << limits::PASS_SHIFT) / 60;
+    m.economy.set_pass(account, debt);
+    m.end_loan(account);
+    m.economy.set_tickets(lender, 70);
+    m.economy.merge(account, lender, 100);
+    assert_eq!(m.economy.client(lender).tickets, 100);
+    m.run(201);
+    let [lender, other, _] = m.paid([lender, other, borrower]);
+    // It is 20 ms ahead, and the other one gets half of that.
+    assert!(
+        lender.abs_diff(90) <= 1 && other.abs_diff(110) <= 1,
+        "{lender} {other}"
+    );
+}

@@ -6,7 +6,9 @@
  *                           ├──> worker C (1) ──lends──> server D (1)       A, B and C sleep; D is runnable.
  *   client B (200) ──lends──┘
  *
- * What is lent is not an amount but an account: the lender's leaf in the economy, with its tickets and pass, in its own currency.
+ * What is lent is an account: the lender's leaf in the economy, with its tickets and pass, in its own currency. Who lends a
+ * number of tickets, and may go on running, lends an account that is made for them: a leaf without a thread, a client of the same
+ * currency, at vnow. The lender has fewer tickets, and its lag. When the loan ends, the account gives them back (tb_merge).
  * A thread's accounts are its own leaf and those of its lenders, of their lenders, and so on; D has four. They become runnable,
  * wait and go to sleep together. The thread runs when any of them is picked, and that one, the payer, is charged for the run. So
  * shares add up by themselves, each currency pays for its own clients and for no others, and no account is charged for what it
@@ -211,4 +213,23 @@ TB_FN u32 tb_reclaim(struct tb_queue *q, u32 lender)
 	l->lends_to = TB_NONE;
 	l->next_lender = TB_NONE;
 	return 0;
+}
+
+/*
+ * The account of a loan of some tickets, idle and about to be freed, gives them back to the lender, which is a client of the same
+ * currency and gets no more than `most`; also what it has used beyond its due, or is owed.
+ */
+TB_FN u32 tb_merge(struct tb_queue *q, const struct tb_rules *r, u32 account, u32 lender, u32 most)
+{
+	struct tb_client *l = tb_at(q, lender), *a = tb_at(q, account);
+	u64 vnow = tb_at(q, l->parent)->vnow, pass;
+
+	/* As if it joined: it is owed no more than when it left. */
+	pass = tb_bounded_for(a->pass, vnow, a->tickets, a->level, r->lag_ns);
+	tb_set_tickets(q, r, lender, (u32)tb_min((u64)l->tickets + a->tickets, most));
+	if (tb_before(pass, vnow))
+		pass = l->pass - tb_exchanged(vnow - pass, a->tickets, l->tickets);
+	else
+		pass = l->pass + tb_exchanged(pass - vnow, a->tickets, l->tickets);
+	return tb_set_pass(q, r, l, tb_bounded_for(pass, vnow, l->tickets, r->lag_ns, r->lag_ns));
 }

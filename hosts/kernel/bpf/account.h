@@ -73,6 +73,7 @@ static __noinline int trace_run(struct task_struct *p, struct task *t, struct tb
 	if (t->sliced_ns && t->sliced_ns < t->slice_ns)
 		d->compensation_ppm = per_million(t->slice_ns - t->sliced_ns, t->sliced_ns);
 	d->kept = kept;
+	d->payer = transfers() ? state_of(process_of(q, t->charged))->tgid : d->tgid;
 	d->preempted = p->scx.slice == 0 && t->sliced_ns < t->slice_ns;
 	tb_loop(TB_DEPTH) {
 		up = tb_at(q, i);

@@ -4,8 +4,46 @@
  */
 #pragma once
 #include "currencies.h"
+#include "lending.h"
 #include "permissions.h"
 #include "tasks.h"
+
+/*
+ * The subject of a call, and which of `value`, `currency`, `name`, and `to` and `ms` it uses. The others (of the name, its first
+ * letter) must be zero, so that a later version can give them a meaning. `id` is not checked.
+ */
+enum subject { ABOUT_NOTHING, ABOUT_INFO, ABOUT_COUNTER, ABOUT_USER, ABOUT_PROCESS, ABOUT_CURRENCY, ABOUT_MACHINE };
+enum field { HAS_VALUE = 1, HAS_CURRENCY = 2, HAS_NAME = 4, HAS_LOAN = 8 };
+
+#define OPERATIONS 32
+
+const volatile struct {
+	u8 subject;
+	u8 has;
+} operations[OPERATIONS] = {
+	[TOMBOLA_INFO] = { ABOUT_INFO, 0 },
+	[TOMBOLA_GET_COUNTER] = { ABOUT_COUNTER, 0 },
+	[TOMBOLA_GET_BASE_TICKETS] = { ABOUT_USER, 0 },
+	[TOMBOLA_SET_BASE_TICKETS] = { ABOUT_USER, HAS_VALUE },
+	[TOMBOLA_GET_TICKETS] = { ABOUT_PROCESS, 0 },
+	[TOMBOLA_SET_TICKETS] = { ABOUT_PROCESS, HAS_VALUE },
+	[TOMBOLA_GET_WINS] = { ABOUT_PROCESS, 0 },
+	[TOMBOLA_GET_QUANTUM_USE] = { ABOUT_PROCESS, 0 },
+	[TOMBOLA_MOVE_PROCESS] = { ABOUT_PROCESS, HAS_CURRENCY },
+	[TOMBOLA_RESERVE] = { ABOUT_PROCESS, HAS_VALUE | HAS_CURRENCY },
+	[TOMBOLA_FIND_CURRENCY] = { ABOUT_CURRENCY, HAS_NAME },
+	[TOMBOLA_MAKE_CURRENCY] = { ABOUT_CURRENCY, HAS_VALUE | HAS_CURRENCY | HAS_NAME },
+	[TOMBOLA_FUND_CURRENCY] = { ABOUT_CURRENCY, HAS_VALUE | HAS_CURRENCY },
+	[TOMBOLA_MOVE_CURRENCY] = { ABOUT_CURRENCY, HAS_VALUE | HAS_CURRENCY },
+	[TOMBOLA_RETIRE_CURRENCY] = { ABOUT_CURRENCY, HAS_CURRENCY },
+	[TOMBOLA_GET_RESERVED] = { ABOUT_MACHINE, 0 },
+	[TOMBOLA_SET_FLOOR] = { ABOUT_MACHINE, HAS_VALUE },
+	[TOMBOLA_SET_ROOT] = { ABOUT_MACHINE, HAS_VALUE },
+	[TOMBOLA_SET_DEFAULT] = { ABOUT_MACHINE, HAS_VALUE },
+	[TOMBOLA_LEND] = { ABOUT_PROCESS, HAS_VALUE | HAS_LOAN },
+	[TOMBOLA_LEND_WAITING] = { ABOUT_PROCESS, HAS_VALUE | HAS_LOAN },
+	[TOMBOLA_RECLAIM] = { ABOUT_PROCESS, HAS_LOAN },
+};
 
 static __noinline u64 nr_waiting(void)
 {
@@ -79,6 +117,7 @@ static __always_inline s64 fund(u64 number, u64 value, u32 user, bool owner, u32
 {
 	s64 ret = limit_by(value, owner, most);
 
+	end_loans_of((u32)number);
 	if (ret >= 0)
 		ret = fund_client(number, (u32)value, (u32)ret, by_caller(user));
 	return ret ? ret : move_running(number, BY_TICKETS, AT_ONCE);
@@ -176,6 +215,7 @@ static __always_inline s64 call_reserve(struct tombola_call *call, struct tb_que
 		return -EPERM;
 	if (share > cpus * TOMBOLA_SHARE_ONE)
 		return -ERANGE;
+	end_loans_of((u32)number);
 	/* A frozen client has no reservation, and stays frozen. */
 	if (!share)
 		return move_running(number, HOME, AT_ONCE);
@@ -196,7 +236,93 @@ static __always_inline s64 move_process(struct tombola_call *call, struct tb_que
 {
 	u64 to = destination(q, call->currency, (u32)number);
 
-	return to ? move_running(number, to, how) : -ENOENT;
+	if (!to)
+		return -ENOENT;
+	end_loans_of((u32)number);
+	return move_running(number, to, how);
+}
+
+/* The number of the thread to which a loan goes, or a negative error: the caller must control the thread, or the lender (`mine`). */
+static __always_inline s64 borrower_of(const struct tombola_call *call, bool mine)
+{
+	struct task_struct *p = bpf_task_from_vpid((s32)call->to);
+	s64 ret = -ESRCH;
+	u32 leaf;
+
+	if (!p)
+		return ret;
+	leaf = task_find(p)->client;
+	if (leaf)
+		ret = mine || may_control(p) ? (s64)number_of(leaf) : -EPERM;
+	bpf_task_release(p);
+	return ret;
+}
+
+static __always_inline s64 lend_tickets(const struct tombola_call *call, u64 lender, u64 to)
+{
+	u64 until_ns = call->ms ? now_ns() + (u64)call->ms * 1000000 : 0;
+	s64 account;
+
+	if (call->value < TOMBOLA_TICKETS_MIN || call->value > TOMBOLA_TICKETS_MAX)
+		return -ERANGE;
+	for_each_running((u32)lender, now_ns(), 0);
+	account = step_lend_tickets(lender, to, (u32)call->value, until_ns);
+	if (account < 0)
+		return account;
+	follow_borrower((u32)account);
+	if (until_ns)
+		loan_timer_look();
+	return 0;
+}
+
+/* From now on, or for its next wait only, the thread lends all that it has whenever it sleeps. */
+static __always_inline s64 lend_waiting(const struct tombola_call *call, struct task *t, u64 to)
+{
+	if (!t->client)
+		return -ESRCH;
+	if (t->client == (u32)to)
+		return -EINVAL;
+	t->once = call->value & 1;
+	t->will_lend_to = to;
+	return 0;
+}
+
+static __always_inline s64 call_lend(const struct tombola_call *call, struct task *t, u64 lender)
+{
+	s64 to = borrower_of(call, false);
+
+	if (to < 0)
+		return to;
+	return call->op == TOMBOLA_LEND ? lend_tickets(call, lender, (u64)to) : lend_waiting(call, t, (u64)to);
+}
+
+/* How many loans have ended: of the process's tickets, and of the thread's own. `to` 0: to anybody. */
+static __always_inline s64 end_loans_to(struct tb_queue *q, struct task *t, u64 lender, u64 to)
+{
+	u32 leaf = t->client, borrower = (u32)to;
+	s64 ended = give_all_back(FIRST_SLOT, lender, borrower);
+	bool lends_now = leaf && t->by_call && lends(leaf) && (!to || tb_at(q, leaf)->lends_to == borrower);
+
+	if (leaf && t->will_lend_to && (!to || t->will_lend_to == to)) {
+		t->will_lend_to = 0;
+		ended++;
+	} else if (lends_now) {
+		ended++;
+	}
+	if (lends_now)
+		step_recall(number_of(leaf), now_ns());
+	return ended;
+}
+
+/* For the lender's owner, or the borrower's. */
+static __always_inline s64 call_reclaim(struct tombola_call *call, struct tb_queue *q, struct task *t, u64 lender, bool mine)
+{
+	s64 to = call->to ? borrower_of(call, mine) : mine ? 0 : -EPERM;
+
+	if (to < 0)
+		return to;
+	call->out[0] = (u64)end_loans_to(q, t, lender, (u64)to);
+	return call->out[0] ? 0 : -ENOENT;
 }
 
 /*
@@ -214,6 +340,11 @@ static __always_inline bool is_outdated(struct task_struct *p, struct task *t)
 	return true;
 }
 
+static __always_inline bool is_about_loans(const struct tombola_call *call)
+{
+	return operations[call->op & (OPERATIONS - 1)].has & HAS_LOAN;
+}
+
 static __always_inline s64 call_process(struct tombola_call *call, struct run_queue *rq, struct task_struct *p)
 {
 	u32 client = process_by(task_find(p), &rq->economy, (u32)p->tgid);
@@ -228,6 +359,10 @@ static __always_inline s64 call_process(struct tombola_call *call, struct run_qu
 		return is_visible(&rq->economy, client) ? get_of_process(call, &rq->economy, client) : -EPERM;
 	if (call->op == TOMBOLA_RESERVE)
 		return call_reserve(call, &rq->economy, number);
+	if (is_about_loans(call) && !transfers())
+		return -EOPNOTSUPP;
+	if (call->op == TOMBOLA_RECLAIM)
+		return call_reclaim(call, &rq->economy, t, number, may_control(p));
 	/* The first process must not be frozen: without it, no orphan is reaped. */
 	if (call->op == TOMBOLA_SET_TICKETS && ((u32)call->value > TOMBOLA_TICKETS_MAX || (!(u32)call->value && p->tgid == 1)))
 		return -ERANGE;
@@ -236,6 +371,8 @@ static __always_inline s64 call_process(struct tombola_call *call, struct run_qu
 		return -EPERM;
 	if (is_outdated(p, t))
 		return -EAGAIN;
+	if (is_about_loans(call))
+		return call_lend(call, t, number);
 	if (call->op == TOMBOLA_MOVE_PROCESS)
 		return move_process(call, &rq->economy, number, by_caller(user));
 	return fund(number, call->value, user, p->real_cred->uid.val == caller_uid(), TOMBOLA_TICKETS_MAX);
@@ -424,40 +561,6 @@ static __always_inline s64 call_machine(struct tombola_call *call, struct run_qu
 	}
 }
 
-/*
- * The subject of a call, and which of `value`, `currency` and `name` it uses. The others (of the name, its first letter) must be
- * zero, so that a later version can give them a meaning. `id` is not checked.
- */
-enum subject { ABOUT_NOTHING, ABOUT_INFO, ABOUT_COUNTER, ABOUT_USER, ABOUT_PROCESS, ABOUT_CURRENCY, ABOUT_MACHINE };
-enum field { HAS_VALUE = 1, HAS_CURRENCY = 2, HAS_NAME = 4 };
-
-#define OPERATIONS 32
-
-const volatile struct {
-	u8 subject;
-	u8 has;
-} operations[OPERATIONS] = {
-	[TOMBOLA_INFO] = { ABOUT_INFO, 0 },
-	[TOMBOLA_GET_COUNTER] = { ABOUT_COUNTER, 0 },
-	[TOMBOLA_GET_BASE_TICKETS] = { ABOUT_USER, 0 },
-	[TOMBOLA_SET_BASE_TICKETS] = { ABOUT_USER, HAS_VALUE },
-	[TOMBOLA_GET_TICKETS] = { ABOUT_PROCESS, 0 },
-	[TOMBOLA_SET_TICKETS] = { ABOUT_PROCESS, HAS_VALUE },
-	[TOMBOLA_GET_WINS] = { ABOUT_PROCESS, 0 },
-	[TOMBOLA_GET_QUANTUM_USE] = { ABOUT_PROCESS, 0 },
-	[TOMBOLA_MOVE_PROCESS] = { ABOUT_PROCESS, HAS_CURRENCY },
-	[TOMBOLA_RESERVE] = { ABOUT_PROCESS, HAS_VALUE | HAS_CURRENCY },
-	[TOMBOLA_FIND_CURRENCY] = { ABOUT_CURRENCY, HAS_NAME },
-	[TOMBOLA_MAKE_CURRENCY] = { ABOUT_CURRENCY, HAS_VALUE | HAS_CURRENCY | HAS_NAME },
-	[TOMBOLA_FUND_CURRENCY] = { ABOUT_CURRENCY, HAS_VALUE | HAS_CURRENCY },
-	[TOMBOLA_MOVE_CURRENCY] = { ABOUT_CURRENCY, HAS_VALUE | HAS_CURRENCY },
-	[TOMBOLA_RETIRE_CURRENCY] = { ABOUT_CURRENCY, HAS_CURRENCY },
-	[TOMBOLA_GET_RESERVED] = { ABOUT_MACHINE, 0 },
-	[TOMBOLA_SET_FLOOR] = { ABOUT_MACHINE, HAS_VALUE },
-	[TOMBOLA_SET_ROOT] = { ABOUT_MACHINE, HAS_VALUE },
-	[TOMBOLA_SET_DEFAULT] = { ABOUT_MACHINE, HAS_VALUE },
-};
-
 static __always_inline u32 subject_of(const struct tombola_call *call)
 {
 	if (call->op >= OPERATIONS)
@@ -475,7 +578,8 @@ static __always_inline bool is_tidy(const struct tombola_call *call)
 {
 	u32 has = operations[call->op & (OPERATIONS - 1)].has;
 
-	return (has & HAS_VALUE || !call->value) && (has & HAS_CURRENCY || !call->currency) && (has & HAS_NAME || !call->name[0]);
+	return (has & HAS_VALUE || !call->value) && (has & HAS_CURRENCY || !call->currency) &&
+	       (has & HAS_NAME || !call->name[0]) && (has & HAS_LOAN || !(call->to | call->ms));
 }
 
 SEC("syscall")

@@ -49,6 +49,7 @@ enum {
 	EAGAIN = 11,
 	ENOMEM = 12,
 	EBUSY = 16,
+	EOPNOTSUPP = 95,
 	EEXIST = 17,
 	EXDEV = 18,
 	ENODEV = 19,

@@ -12,7 +12,8 @@
  *     server that waits for its next client passes to the thread that it has forked for this one, if it has
  *   - when either exits or changes to another class
  *
- * So clients that idle beside an idle server cost nothing when that wakes up. With several run queues, nobody lends.
+ * So clients that idle beside an idle server cost nothing when that wakes up. With several run queues, nobody lends. Loans that
+ * calls ask for are made in the same steps; lending.h has those of some tickets only.
  */
 #pragma once
 #include "answers.h"
@@ -142,14 +143,17 @@ __noinline int step_choose_payer(u32 leaf)
 #define LOANS_STAY (1ull << 30) /* loans to it do not end: it sleeps uninterruptibly */
 #define LOANS_END (1ull << 29)  /* all loans to it end, also those that last */
 #define LOANS_PASS (1ull << 28) /* loans to it pass to the thread that it has forked since it slept last, if any */
-#define LOAN_FLAGS (LOAN_LASTS | LOANS_STAY | LOANS_END | LOANS_PASS)
+#define LOAN_BY_CALL (1ull << 27) /* a call asked for it, which has checked whether this thread may lend to that one */
+#define LOAN_FLAGS (LOAN_LASTS | LOANS_STAY | LOANS_END | LOANS_PASS | LOAN_BY_CALL)
 
 /* The leaf that a sleeping thread may lend to; TB_NONE: none. Nobody lends to a thread that sleeps for something unknown. */
 static __always_inline u32 may_lend_to(struct tb_queue *q, u32 leaf, u64 loan)
 {
 	u32 to = client_of(q, loan & ~LOAN_FLAGS), thread;
 
-	if (!to || tb_at(q, to)->kind != TB_KIND_THREAD || state_of(to)->user != state_of(leaf)->user)
+	if (!to || tb_at(q, to)->kind != TB_KIND_THREAD)
+		return TB_NONE;
+	if (!(loan & LOAN_BY_CALL) && state_of(to)->user != state_of(leaf)->user)
 		return TB_NONE;
 	thread = tb_borrower(q, to);
 	if (is_frozen(q, thread))
@@ -179,6 +183,7 @@ __noinline int step_lend(u32 leaf, u64 loan)
 			charge(&rq->economy, leaf, 0, seed);
 		t->payer = TB_NONE;
 		t->loan_lasts = !!(loan & LOAN_LASTS);
+		t->by_call = !!(loan & LOAN_BY_CALL);
 		thread = tb_lend(&rq->economy, leaf, to);
 		if (tb_at(&rq->economy, leaf)->lender || tb_at(&rq->economy, thread)->state != TB_ACTIVE)
 			follow = LENT_FOLLOW;
@@ -227,6 +232,8 @@ static __always_inline void follow_borrower(u32 lender)
 		follow_down(lender);
 }
 
+int lose_borrower(u64 number); /* lending.h */
+
 static __always_inline void end_loans(u32 leaf, u64 loan, u64 heir)
 {
 	u32 lender;
@@ -237,7 +244,9 @@ static __always_inline void end_loans(u32 leaf, u64 loan, u64 heir)
 		lender = step_end_loan(leaf, loan, heir);
 		if (!lender)
 			break;
-		if (lends(lender)) {
+		if (task_at(lender)->lender) {
+			lose_borrower(number_of(lender));
+		} else if (lends(lender)) {
 			note_request(&task_at(lender)->end.here, heir);
 			follow_borrower(lender);
 		} else if (has_lenders(lender)) {

@@ -30,6 +30,7 @@
 #include "urgent.h"
 #include "balance.h"
 #include "waits.h"
+#include "lending.h"
 #include "tasks.h"
 #include "calls.h"
 #include "tree.h"
@@ -552,6 +553,8 @@ s32 BPF_STRUCT_OPS_SLEEPABLE(tombola_init)
 		ret = slice_timers_init();
 	if (!ret)
 		ret = minor_timer_init();
+	if (!ret && transfers())
+		ret = loan_timer_init();
 	if (!ret && several())
 		ret = price_timer_init();
 	running = !ret;

@@ -400,6 +400,9 @@ static __always_inline void take_place(struct tb_queue *q, u32 process, u32 leaf
 	state->child = of_leaf->child;
 	state->child_tid = of_leaf->child_tid;
 	state->forked_ns = of_leaf->forked_ns;
+	state->lent = of_leaf->lent;
+	state->lent_ns = of_leaf->lent_ns;
+	of_leaf->lent = 0;
 	__builtin_memcpy(state->left, of_leaf->left, sizeof(state->left));
 	of_leaf->limit = TOMBOLA_NO_LIMIT;
 	of_leaf->frozen = 0;
@@ -677,7 +680,7 @@ __noinline int step_fund(u64 number, u32 tickets, u32 limit, u64 how)
 		return ret;
 	bpf_spin_lock(&rq->lock);
 	if (client_of(&rq->economy, number) && !(state_of(client)->closed && tb_at(&rq->economy, client)->kind == TB_KIND_USER))
-		ret = how & BY_OWNER && tickets > most(&rq->economy, client) ? -EPERM : 0;
+		ret = how & BY_OWNER && tickets + state_of(client)->lent > most(&rq->economy, client) ? -EPERM : 0;
 	if (how & BY_OWNER && tb_at(&rq->economy, parent_of(&rq->economy, client))->kind == TB_KIND_PROCESS)
 		ret = -EAGAIN; /* as in step_move */
 	if (has_other_owner(client, how) || !is_at(client, place))

@@ -12,6 +12,7 @@
 
 #include <tombola/loans.h>
 
+/* Does anybody lend? With several queues nobody does. */
 static __always_inline bool transfers(void)
 {
 	return !several() && tombola_config.transfer;
@@ -30,6 +31,16 @@ static __always_inline u32 payer_beside(u32 woken, u32 runner)
 	u32 payer = account_of(runner);
 
 	return transfers() && payer == woken ? runner : payer;
+}
+
+/* A thread is about to be charged to an account, perhaps not its own. */
+static __always_inline void note_payer(struct tb_queue *q, u32 leaf, u32 payer, u64 used_ns)
+{
+	u32 lender = (u32)task_at(payer)->lender;
+
+	task_at(leaf)->charged = payer;
+	if (payer != leaf)
+		state_of(process_of(q, lender ? lender : payer))->lent_ns += used_ns;
 }
 
 /*
@@ -51,6 +62,8 @@ static __always_inline void charge_payer(struct tb_queue *q, u32 leaf, u64 used_
 		also = part_on(pays_for(q, payer), place_of_leaf(leaf));
 	q->charge_also = also;
 	state->precharge_ns = next_ns;
+	if (transfers())
+		note_payer(q, leaf, payer, used_ns);
 	tb_charge(q, RULES, payer);
 	charge_groups(q, tb_at(q, payer)->parent, ns);
 	if (several() && also)

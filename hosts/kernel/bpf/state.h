@@ -71,6 +71,9 @@
  */
 #define SLICE_MIN_NS 100000ull
 
+/* None; those that calls ask for; also those of threads that wait for others, which need not know of loans. */
+enum transfer { TRANSFER_OFF, TRANSFER_EXPLICIT, TRANSFER_AUTO };
+
 /* Set before load, constant afterwards. */
 const volatile struct {
 	struct tb_rules rules;
@@ -90,7 +93,7 @@ const volatile struct {
 	u64 fifo_files;
 	u64 eventfd_files;
 	u64 socket_files;
-	u32 transfer; /* threads that wait lend to whom they wait for */
+	u32 transfer; /* of enum transfer: which loans are made */
 } tombola_config = {
 	.patience_ns = 5000000000,
 	.nr_cpus = 1,
@@ -224,6 +227,8 @@ struct client_state {
 	u32 freed;   /* of a group: it is being freed, and gets no members any more (may_free) */
 	u32 members; /* of a group: its clients, on whatever queues; changed by atomic operations */
 	u32 made;    /* of a user: its currencies */
+	u32 lent;    /* of a process: tickets that it has lent by calls (lending.h) */
+	u64 lent_ns; /* of a process: CPU time for which it paid while others ran */
 	u32 structure_version; /* of a user: changes when a currency of it is made, moved, closed, opened again or retired */
 	u32 nr_urgent[URGENCIES]; /* of a user: entries of urgent_leaves */
 	/* Of a process: the first thread of the process that it forked last. charge_heir clears this client atomically. */
@@ -273,6 +278,12 @@ struct task {
 	u32 cpu;       /* where it began to run last */
 	u8 loan_lasts; /* it lends, also while the borrower sleeps */
 	u8 loans_stay; /* it sleeps, and loans to it have not ended by that */
+	u8 by_call;    /* it lends because a call asked for it; */
+	u8 once;       /* and will do so for one wait only */
+	u64 will_lend_to; /* the number of the thread to which a call has it lend whenever it sleeps; 0: none */
+	u64 lender;    /* of the account of a loan (lending.h): the number of the process that lends; 0: it is a thread */
+	u64 until_ns;  /* and when that loan ends; 0: not by itself */
+	u32 charged;   /* the account that paid for its last run */
 	u64 forked;    /* the number of the thread that it forked last, since it slept; written by its own operations */
 	struct endpoint end; /* of the descriptor that it sleeps on or sends to (waits.h); written by its own operations */
 	/* Several run queues. Written under the lock of the queue that the leaf is on: */

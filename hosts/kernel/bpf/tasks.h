@@ -10,7 +10,7 @@
 #pragma once
 #include "account.h"
 #include "balance.h"
-#include "loans.h"
+#include "lending.h"
 #include "users.h"
 
 static __always_inline u32 uid_of(struct task_struct *p)
@@ -53,6 +53,8 @@ static __always_inline u32 process_from(u32 leaf, u32 tgid)
 		move_like(process, part_on(process, place_of_leaf(leaf)));
 	fund_client(number_of(leaf), TB_TICKETS_DEFAULT, SAME_LIMIT, 0);
 	settle_bill(leaf, precharged);
+	if (transfers() && state_of(process)->lent)
+		relabel_accounts(FIRST_SLOT, number_of(leaf), made);
 	bpf_map_update_elem(&processes, &tgid, &process, BPF_ANY);
 	__sync_fetch_and_add(&nr_processes, 1);
 	return process;
@@ -244,6 +246,8 @@ static __always_inline u32 task_init(struct task_struct *p, struct task *forker)
 	t->pays_for = TB_NONE;
 	t->loan_lasts = 0;
 	t->loans_stay = 0;
+	t->by_call = 0;
+	t->will_lend_to = 0;
 	t->forked = 0;
 	t->client = leaf;
 	return leaf;
@@ -319,6 +323,8 @@ static __always_inline void update_owner(struct task_struct *p, struct task *t)
 	count(TOMBOLA_COUNT_USER_CHANGED);
 	settle_bill(t->client, 0);
 	process = number_of(process_of(&rq->economy, t->client));
+	if (transfers() && state_of((u32)process)->lent)
+		loan_timer_look();
 	move(process, user, 0);
 	move(process, BY_TICKETS, AT_ONCE);
 	kick_idle(); /* the former user may have frozen it */
@@ -421,7 +427,7 @@ __noinline u64 step_remove_leaf(u32 leaf)
 /* The thread has exited: free its client, and its process's with the last thread. */
 static __always_inline void task_exit(struct task *t)
 {
-	u32 leaf = t->client, group, tgid = t->tgid, *known;
+	u32 leaf = t->client, group, tgid = t->tgid, *known, lent;
 	u64 left;
 
 	if (!leaf)
@@ -429,10 +435,13 @@ static __always_inline void task_exit(struct task *t)
 	t->client = TB_NONE;
 	end_all_loans(leaf);
 	leave(leaf);
+	lent = state_of(leaf)->lent;
 	left = step_remove_leaf(leaf);
 	group = (u32)left;
 	step_free_leaf(leaf);
 	free_empty_reservation(group);
+	if (transfers() && lent)
+		loan_timer_look();
 	if (tb_global_pool.client[slot(group)].kind != TB_KIND_PROCESS || !(left & LAST))
 		return;
 	/* Another process may have the tgid by now: kernels before 6.18 report an exit late. */
@@ -440,5 +449,8 @@ static __always_inline void task_exit(struct task *t)
 	if (known && *known == group)
 		bpf_map_delete_elem(&processes, &tgid);
 	__sync_fetch_and_sub(&nr_processes, 1);
+	lent = state_of(group)->lent;
 	free_group(number_of(group));
+	if (transfers() && lent)
+		loan_timer_look();
 }

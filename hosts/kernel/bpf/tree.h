@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /* The call that reads all clients, for `tombola tree` and `tombola status`. */
 #pragma once
+#include "lending.h"
 #include "permissions.h"
 
 /* How many clients one call looks at: no other thread has the CPU meanwhile, and the caller may not be allowed to see many. */
@@ -69,7 +70,7 @@ __noinline int describe(struct tombola_node *node __arg_nonnull, u32 i)
 	c = tb_at(q, i);
 	node->index = i;
 	node->parent = parent_of(q, i);
-	node->kind = c->kind;
+	node->kind = is_account(i) && c->kind == TB_KIND_THREAD ? TOMBOLA_KIND_LOAN : c->kind;
 	node->id = state->id;
 	node->tickets = tickets_at(q, i);
 	node->active = look_at_parts(i, PARTS_STATE) & TB_ACTIVE;
@@ -77,6 +78,9 @@ __noinline int describe(struct tombola_node *node __arg_nonnull, u32 i)
 	node->tgid = state->tgid;
 	node->uid = c->kind == TB_KIND_USER ? state->id : state_of(state->user)->id;
 	node->limit = state->limit;
+	node->lends_to = c->kind == TB_KIND_THREAD && c->lends_to ? state_of(c->lends_to)->id : 0;
+	node->lent = state->lent;
+	node->lent_ns = state->lent_ns;
 	node->used_ns = look_at_parts(i, PARTS_USED);
 	node->wins = state->wins;
 	node->weight = look_at_parts(i, PARTS_TICKETS) >> ticket_shift();

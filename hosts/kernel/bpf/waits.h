@@ -203,6 +203,21 @@ static __noinline u64 waits_for_kernel_lock(struct task_struct *p)
 	return holder ? number_of_task(as((void *)holder, struct task_struct)) | LOAN_LASTS : 0;
 }
 
+/* Do threads lend that were not asked to? */
+static __always_inline bool is_automatic(void)
+{
+	return transfers() && tombola_config.transfer == TRANSFER_AUTO;
+}
+
+static __always_inline u64 lends_by_call(struct task *t)
+{
+	u64 to = t->will_lend_to;
+
+	if (t->once)
+		t->will_lend_to = 0;
+	return to | LOAN_LASTS | LOAN_BY_CALL;
+}
+
 /* The loan that is to be made as the current thread goes to sleep (LOAN_FLAGS, loans.h). */
 static __noinline u64 sleeps_for(struct task_struct *p, struct task *t)
 {
@@ -218,7 +233,11 @@ static __noinline u64 sleeps_for(struct task_struct *p, struct task *t)
 	if (bpf_get_current_task_btf() != p)
 		return 0;
 	if (p->__state & TASK_UNINTERRUPTIBLE)
-		return LOANS_STAY | waits_for_kernel_lock(p);
+		return LOANS_STAY | (is_automatic() ? waits_for_kernel_lock(p) : 0);
+	if (t->will_lend_to)
+		return lends_by_call(t);
+	if (!is_automatic())
+		return 0;
 	regs = (struct pt_regs *)bpf_task_pt_regs(p);
 	switch (call_of(p, regs)) {
 	case CALL_FUTEX:
@@ -293,6 +312,6 @@ static __noinline int note_waker(struct task_struct *p, struct task *t)
 /* Called once for each wake-up, by the waker. */
 static __always_inline void woken(struct task_struct *p, struct task *t)
 {
-	if (transfers() && t->end.here.b)
+	if (is_automatic() && t->end.here.b)
 		note_waker(p, t);
 }

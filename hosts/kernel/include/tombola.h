@@ -338,3 +338,55 @@ static inline int tombola_set_default(int fd, unsigned int tickets)
 
 	return tombola_about_(fd, TOMBOLA_SET_DEFAULT, 0, 0, tickets, &call);
 }
+
+static inline int tombola_loan_(int fd, enum tombola_op op, pid_t from, pid_t to, unsigned int value, unsigned int ms,
+				unsigned long long *ended)
+{
+	struct tombola_call call;
+	int ret;
+
+	memset(&call, 0, sizeof(call));
+	call.op = (__u32)op;
+	call.id = (__u32)from;
+	call.to = (__u32)to;
+	call.value = value;
+	call.ms = ms;
+	ret = tombola_run_(fd, &call, sizeof(call));
+	if (ended)
+		*ended = call.out[0];
+	return ret;
+}
+
+/*
+ * Process `from` lends so many of its tickets, fewer than it has, to thread `to`, and has the others meanwhile: until
+ * tombola_reclaim, or for `ms` milliseconds if that is not 0; or until one of the two exits, or the lender gets other tickets, is
+ * moved or frozen, or changes its user. For the owner of both, or with CAP_SYS_NICE. -ERANGE: as many as it has, or more, or 0.
+ * -EINVAL: to itself. -EBUSY: the borrower has as many lenders as can be. -EOPNOTSUPP: the scheduler runs without loans.
+ */
+static inline int tombola_lend(int fd, pid_t from, pid_t to, unsigned int tickets, unsigned int ms)
+{
+	return tombola_loan_(fd, TOMBOLA_LEND, from, to, tickets, ms, 0);
+}
+
+/*
+ * Thread `from` lends all that it has to thread `to` while it waits, for whatever that is: the next time only (`once` is not 0),
+ * or whenever it does, until tombola_reclaim. A client calls this before it sends a request to a server and waits for the answer.
+ * For the owner of both, or with CAP_SYS_NICE. -EINVAL: to itself. -EOPNOTSUPP as tombola_lend.
+ */
+static inline int tombola_lend_while_waiting(int fd, pid_t from, pid_t to, int once)
+{
+	return tombola_loan_(fd, TOMBOLA_LEND_WAITING, from, to, once != 0, 0, 0);
+}
+
+/*
+ * Ends the loans of process `from` and of its thread with the same number, those to thread `to`, or all if that is 0. For the
+ * owner of the lender; with `to`, also for the borrower's, who so refuses them. Returns how many have ended; -ENOENT: there is
+ * none. -EOPNOTSUPP as tombola_lend.
+ */
+static inline int tombola_reclaim(int fd, pid_t from, pid_t to)
+{
+	unsigned long long ended = 0;
+	int ret = tombola_loan_(fd, TOMBOLA_RECLAIM, from, to, 0, 0, &ended);
+
+	return ret < 0 ? ret : (int)ended;
+}

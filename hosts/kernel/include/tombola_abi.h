@@ -8,7 +8,7 @@
  *
  *   -ENODEV  the scheduler that pinned this program has ended
  *   -ESRCH   no such process, or one without tickets (a thread of the kernel, a zombie)
- *   -ENOENT  no such currency, or it was retired
+ *   -ENOENT  no such currency, or it was retired; no such loan
  *   -EPERM   not yours, or beyond what you may give yourself without CAP_SYS_NICE
  *   -ERANGE  an amount out of its range
  *   -EINVAL  a field that must be zero is not, an index out of range, or an invalid name
@@ -16,14 +16,16 @@
  *   -EXDEV   the two currencies belong to different users
  *   -ELOOP   the currency would be inside itself
  *   -E2BIG   currencies would be nested deeper than TOMBOLA_NESTED_MAX
- *   -EBUSY   more than is left to reserve; TOMBOLA_RESERVE says in out[0] how much is left
+ *   -EBUSY   more than is left to reserve; TOMBOLA_RESERVE says in out[0] how much is left. Or the borrower has as many lenders
+ *            as can be
  *   -EAGAIN  others changed the same clients meanwhile, or the process has just changed its user: call again
  *   -ENOSYS  no such operation
+ *   -EOPNOTSUPP  the scheduler was started without loans
  *   -ENOSPC  no slot is left for a user, a currency or a client
  */
 #pragma once
 
-#define TOMBOLA_ABI 4
+#define TOMBOLA_ABI 5
 
 #define TOMBOLA_RUN_DIR "/run/tombola"
 #define TOMBOLA_PIN_DIR TOMBOLA_RUN_DIR "/bpf"
@@ -83,6 +85,11 @@ enum tombola_op {
 	TOMBOLA_SET_FLOOR = 16,        /* value: best effort's least share of the machine. CAP_SYS_NICE */
 	TOMBOLA_SET_ROOT = 17,         /* value: root's least share of best effort. CAP_SYS_NICE */
 	TOMBOLA_SET_DEFAULT = 18,      /* value: base tickets of new users. CAP_SYS_NICE */
+
+	/* Loans; `to`: tid. The owner of both, or CAP_SYS_NICE */
+	TOMBOLA_LEND = 19,             /* id: pid; to; value: tickets, fewer than it has; ms: for how long, 0 without end */
+	TOMBOLA_LEND_WAITING = 20,     /* id: tid; to; all that the thread has whenever it sleeps; value: 1 next time only, else 0 */
+	TOMBOLA_RECLAIM = 21,          /* id: pid; to, 0 for anybody; out[0]: how many loans have ended. The owner of one of them */
 };
 
 struct tombola_call {
@@ -90,6 +97,8 @@ struct tombola_call {
 	__u32 id;
 	__u64 value;
 	__u64 currency;
+	__u32 to; /* the thread to which a loan goes */
+	__u32 ms; /* for how long */
 	char name[TOMBOLA_NAME];
 	__u64 out[8];
 };
@@ -145,20 +154,26 @@ enum tombola_counter {
 struct tombola_node {
 	__u32 index;   /* its slot, which is reused after it was removed */
 	__u32 parent;  /* the slot of the currency that it is a client of; 0 for base and the frozen root */
-	__u32 kind;    /* 1 base, 2 best-effort, 3 user, 4 process, 5 thread, 6 currency, 7 reservation, 8 frozen; 0 removed */
-	__u32 id;      /* uid of a user and of a currency's owner, tgid of a process, tid of a thread */
+	__u32 kind;    /* 1 base, 2 best-effort, 3 user, 4 process, 5 thread, 6 currency, 7 reservation, 8 frozen, 9 loan of tickets;
+	                * 0 removed */
+	__u32 id;      /* uid of a user and of a currency's owner, tgid of a process, tid of a thread, borrower's of a loan */
 	__u32 tickets; /* in the parent's currency */
 	__u32 active;  /* 1 if runnable, or a currency with a runnable thread */
 	__u32 clients; /* active clients, if it is a currency */
-	__u32 tgid;    /* of a thread or process */
+	__u32 tgid;    /* of a thread or process; the lender's, of a loan */
 	__u32 uid;     /* the owner's, of a user, a process, a currency */
 	__u32 limit;   /* the most tickets that its owner may give it; TOMBOLA_NO_LIMIT: no administrator has set one */
-	__u64 used_ns; /* CPU time received since it began, up to its last settlement */
+	__u32 lends_to; /* tid of the thread to which a thread, or a loan, lends now; 0: to none */
+	__u32 lent;    /* tickets that a process has lent by calls */
+	__u64 used_ns; /* CPU time received or paid for since it began, up to its last settlement */
+	__u64 lent_ns; /* and what of it others have used, of a process, with loans of its tickets */
 	__u64 wins;    /* slices begun, drawn or not, of a process or a thread that is one */
 	__u64 weight;  /* tickets of the active clients, if it is a currency */
 	__u64 number;  /* never reused; calls take the numbers of currencies */
 	char name[TOMBOLA_NAME]; /* of a currency */
 };
+
+#define TOMBOLA_KIND_LOAN 9
 
 #define TOMBOLA_TREE_NODES 32
 
@@ -176,6 +191,7 @@ struct tombola_traced_run {
 	__u32 tid;
 	__u32 tgid;
 	__u32 uid;
+	__u32 payer;               /* tgid of the process that paid for the run: its own, or a lender's */
 	__u32 tickets;             /* the winner's, in the currency that it is in */
 	__u32 draw_tickets;        /* tickets in that currency's draw */
 	__u32 base_value_ppm;      /* the winner's share of the machine's draw, in millionths */

@@ -1,6 +1,6 @@
 //! `include/tombola_abi.h` in Rust. tests/header.rs compiles the header and compares.
 
-pub const ABI: u64 = 4;
+pub const ABI: u64 = 5;
 
 pub const RUN_DIR: &str = "/run/tombola";
 pub const PIN_DIR: &str = "/run/tombola/bpf";
@@ -56,6 +56,9 @@ pub enum Op {
     SetFloor = 16,
     SetRoot = 17,
     SetDefault = 18,
+    Lend = 19,
+    LendWaiting = 20,
+    Reclaim = 21,
 }
 
 /// The context of the BPF program `call`; the kernel writes the answer to `out`.
@@ -66,6 +69,8 @@ pub struct Call {
     pub id: u32,
     pub value: u64,
     pub currency: u64,
+    pub to: u32,
+    pub ms: u32,
     pub name: [u8; NAME],
     pub out: [u64; 8],
 }
@@ -122,6 +127,7 @@ pub mod kind {
     pub const CURRENCY: u32 = 6;
     pub const RESERVATION: u32 = 7;
     pub const FROZEN: u32 = 8;
+    pub const LOAN: u32 = 9;
 }
 
 /// One node of the tree of currencies.
@@ -132,20 +138,27 @@ pub struct Node {
     /// The index of the currency that it is a client of; 0 for base and the frozen root.
     pub parent: u32,
     pub kind: u32,
-    /// uid of a user and of a currency's owner, tgid of a process, tid of a thread.
+    /// uid of a user and of a currency's owner, tgid of a process, tid of a thread, and of the borrower of a loan.
     pub id: u32,
     /// In the parent's currency.
     pub tickets: u32,
     pub active: u32,
     /// Active clients of a currency.
     pub clients: u32,
+    /// Of a thread or process; of a loan, the lender's.
     pub tgid: u32,
     /// The owner's, of a user, a process or a currency.
     pub uid: u32,
     /// The most tickets that the owner may set; [`NO_LIMIT`] if no administrator has set a limit.
     pub limit: u32,
-    /// CPU time received, up to the last settlement.
+    /// tid of the thread to which a thread, or a loan, lends now; 0: to none.
+    pub lends_to: u32,
+    /// Tickets that a process has lent by calls.
+    pub lent: u32,
+    /// CPU time received or paid for, up to the last settlement.
     pub used_ns: u64,
+    /// And what of it others have used, of a process, with loans of its tickets.
+    pub lent_ns: u64,
     pub wins: u64,
     /// Tickets of a currency's active clients.
     pub weight: u64,
@@ -176,6 +189,8 @@ pub struct TracedRun {
     pub tid: u32,
     pub tgid: u32,
     pub uid: u32,
+    /// tgid of the process that paid for the run: its own, or a lender's.
+    pub payer: u32,
     pub tickets: u32,
     pub draw_tickets: u32,
     pub base_value_ppm: u32,

@@ -298,14 +298,14 @@ pub(crate) fn failed(errno: Errno) -> Error {
     }
 }
 
-fn no_process(pid: u32) -> Error {
+pub(crate) fn no_process(pid: u32) -> Error {
     match process_name(pid) {
         Some(name) => Error::NoTickets { pid, name },
         None => Error::NoProcess { pid },
     }
 }
 
-fn not_owner(pid: u32) -> Error {
+pub(crate) fn not_owner(pid: u32) -> Error {
     match (process_name(pid), process_owner(pid)) {
         (Some(name), Some(owner)) if owner == Uid::effective().as_raw() => Error::Limited {
             what: format!("process {pid} ({name})"),

@@ -3,6 +3,7 @@
 use crate::abi::{CURRENCIES_MAX, NESTED_MAX, PIN_CALL};
 use crate::percent::Percent;
 use nix::errno::Errno;
+use tombola_core::limits::LENT_MAX;
 
 /// The oldest kernel on which Tombola is tested. The verifier of older ones gives up.
 pub const KERNEL_MIN: &str = "6.16";
@@ -305,6 +306,42 @@ pub enum Error {
          next:  start with --transfer off, or with --run-queue machine; nothing was started"
     )]
     SeveralQueues,
+
+    #[error(
+        "no thread lends its tickets here\n  \
+         cause: the scheduler was started with --transfer off, or has several run queues\n  \
+         next:  start it with --transfer explicit or auto, and with --run-queue machine"
+    )]
+    NoLoans,
+
+    #[error(
+        "process {pid} cannot lend {given} tickets\n  \
+         cause: it must keep one, so now it can lend {most}\n  \
+         next:  lend fewer, or give it more first: lrenice {pid} TICKETS"
+    )]
+    TooManyLent { pid: u32, given: u32, most: u32 },
+
+    #[error(
+        "process {pid} would lend to itself\n  \
+         cause: both PIDs are the same\n  \
+         next:  name another process with --to"
+    )]
+    LentToItself { pid: u32 },
+
+    #[error(
+        "process {pid} has as many lenders as can be\n  \
+         cause: at most {LENT_MAX} lend to one thread at a time, directly or through others\n  \
+         next:  tombola tree shows them; end one with tombola reclaim"
+    )]
+    TooManyLenders { pid: u32 },
+
+    #[error(
+        "process {from} has no loan{} that a call has made\n  \
+         cause: it was not made, it has ended, or one of the two has exited, changed its user, or got other tickets\n  \
+         next:  tombola tree lists the loans",
+        match to { Some(to) => format!(" to {to}"), None => String::new() }
+    )]
+    NoLoan { from: u32, to: Option<u32> },
 
     #[error(
         "{tracer} already follows the runs\n  \

@@ -16,6 +16,7 @@ mod cpus;
 pub mod currencies;
 pub mod ejection;
 mod error;
+pub mod loans;
 mod names;
 pub mod percent;
 mod runtime_dir;

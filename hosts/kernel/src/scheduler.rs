@@ -86,11 +86,13 @@ pub enum Balance {
     Mqs,
 }
 
-/// When threads lend their tickets (bpf/paying.h, bpf/waits.h).
+/// Which loans are made (bpf/loans.h).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Transfer {
     Off,
-    /// While they wait for another thread of the same user.
+    /// Those that calls ask for (bpf/lending.h).
+    Explicit,
+    /// Also those of threads that wait for another thread of the same user (bpf/waits.h).
     Auto,
 }
 
@@ -164,7 +166,10 @@ pub fn start(options: &Options) -> Result<Running> {
     if options.balance.is_some() && queues.len() == 1 {
         return Err(Error::OneQueue);
     }
-    if options.transfer == Some(Transfer::Auto) && queues.len() > 1 {
+    let lends = options
+        .transfer
+        .is_some_and(|transfer| transfer != Transfer::Off);
+    if lends && queues.len() > 1 {
         return Err(Error::SeveralQueues);
     }
     let runtime_dir = RuntimeDir::claim()?;
@@ -414,7 +419,7 @@ macro_rules! load {
         config.tick_slices = u32::from($options.slice_end == SliceEnd::Tick);
         config.nr_cpus = possible_cpus() as u32;
         config.online_cpus = online_cpus();
-        config.transfer = u32::from($options.transfer != Some(Transfer::Off));
+        config.transfer = $options.transfer.unwrap_or(Transfer::Auto) as u32;
         config.pipe_files = $addresses.pipe_files;
         config.fifo_files = $addresses.fifo_files;
         config.eventfd_files = $addresses.eventfd_files;

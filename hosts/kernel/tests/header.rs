@@ -79,6 +79,7 @@ fn constants() -> Vec<(&'static str, usize)> {
         ("TB_KIND_CURRENCY", kind::CURRENCY as usize),
         ("TB_KIND_RESERVATION", kind::RESERVATION as usize),
         ("TB_KIND_FROZEN", kind::FROZEN as usize),
+        ("TOMBOLA_KIND_LOAN", kind::LOAN as usize),
     ]
 }
 
@@ -103,6 +104,9 @@ fn operations() -> Vec<(&'static str, usize)> {
         ("TOMBOLA_SET_FLOOR", Op::SetFloor as usize),
         ("TOMBOLA_SET_ROOT", Op::SetRoot as usize),
         ("TOMBOLA_SET_DEFAULT", Op::SetDefault as usize),
+        ("TOMBOLA_LEND", Op::Lend as usize),
+        ("TOMBOLA_LEND_WAITING", Op::LendWaiting as usize),
+        ("TOMBOLA_RECLAIM", Op::Reclaim as usize),
         ("TOMBOLA_RESERVED_MACHINE", reserved::MACHINE),
         ("TOMBOLA_RESERVED_ALL", reserved::ALL),
         ("TOMBOLA_RESERVED_FLOOR", reserved::FLOOR),
@@ -130,12 +134,12 @@ macro_rules! layout {
 
 fn layouts() -> Vec<(&'static str, usize)> {
     [
-        layout!(tombola_call, Call: op id value currency name out),
+        layout!(tombola_call, Call: op id value currency to ms name out),
         layout!(tombola_tree, Tree: from count node),
-        layout!(tombola_node, Node: index parent kind id tickets active clients tgid uid limit used_ns wins weight
+        layout!(tombola_node, Node: index parent kind id tickets active clients tgid uid limit lends_to lent used_ns lent_ns wins weight
             number name),
-        layout!(tombola_traced_run, TracedRun: at_ns ran_ns cpu tid tgid uid tickets draw_tickets base_value_ppm compensation_ppm
-            kept preempted),
+        layout!(tombola_traced_run, TracedRun: at_ns ran_ns cpu tid tgid uid payer tickets draw_tickets base_value_ppm
+            compensation_ppm kept preempted),
     ]
     .concat()
 }

@@ -3,6 +3,7 @@
 mod config;
 mod currency;
 mod daemon;
+mod lend;
 mod published;
 mod reserve;
 mod run;
@@ -71,6 +72,8 @@ enum Command {
     Run(run::Run),
     Reserve(reserve::Reserve),
     Release(reserve::Release),
+    Lend(lend::Lend),
+    Reclaim(lend::Reclaim),
     /// Check the rules in /etc/tombola.toml
     #[command(subcommand)]
     Config(Config),
@@ -124,8 +127,8 @@ struct Start {
     #[arg(long, value_enum)]
     balance: Option<Balance>,
 
-    /// Whether threads that wait for another one of the same user lend it their tickets meanwhile (default: auto with one run
-    /// queue, off with several)
+    /// Which loans of tickets are made: none, those by call or command, or also those of threads that wait for another one of the
+    /// same user (default: auto with one run queue, off with several)
     #[arg(long, value_enum)]
     transfer: Option<TransferName>,
 
@@ -147,6 +150,7 @@ enum PolicyName {
 #[derive(Clone, Copy, ValueEnum)]
 enum TransferName {
     Off,
+    Explicit,
     Auto,
 }
 
@@ -201,7 +205,7 @@ struct Tree {
 /// Print one row for each run of a thread (needs root)
 ///
 /// Prints until ctrl-C. Columns: TIME when the run ended, in seconds since the first row; RAN how long the thread ran, in ms;
-/// TICKETS of its process, OF all tickets in that draw; VALUE the process's share of the machine, by tickets; COMP its
+/// PAYER the process on whose tickets it ran, if that was another one; TICKETS of its process, OF all tickets in that draw; VALUE the process's share of the machine, by tickets; COMP its
 /// compensation for the unused part of the quantum, in percent of its tickets; END how the run ended: kept (the thread was drawn
 /// again), or preempted (by another thread's wake-up or a yield). Only one trace can run at a time; if it is too slow, runs are
 /// missing.
@@ -218,13 +222,14 @@ struct Trace {
 }
 
 /// Commands that belong together, as the help shows them.
-const GROUPS: [(&str, &[&str]); 4] = [
+const GROUPS: [(&str, &[&str]); 5] = [
     ("The scheduler", &["start", "stop", "reload", "config"]),
     ("Reports", &["status", "tree", "trace"]),
     (
         "Currencies and reservations",
         &["currency", "run", "reserve", "release"],
     ),
+    ("Loans of tickets", &["lend", "reclaim"]),
     ("More", &["simulate", "lab", "help"]),
 ];
 
@@ -264,6 +269,8 @@ pub fn main() -> ExitCode {
         Command::Run(args) => run("tombola", || run::run(&args)),
         Command::Reserve(args) => run("tombola", || reserve::reserve(&args)),
         Command::Release(args) => run("tombola", || reserve::release(&args)),
+        Command::Lend(args) => run("tombola", || lend::lend(&args)),
+        Command::Reclaim(args) => run("tombola", || lend::reclaim(&args)),
         // Not `run`: a process that SIGPIPE kills leaves the trace switched on.
         Command::Trace(args) => report("tombola", || print_trace(&args)),
         Command::Config(Config::Check(args)) => run("tombola", || config::check(&args)),
@@ -295,6 +302,7 @@ fn options(start: &Start) -> Options {
         }),
         transfer: start.transfer.map(|transfer| match transfer {
             TransferName::Off => Transfer::Off,
+            TransferName::Explicit => Transfer::Explicit,
             TransferName::Auto => Transfer::Auto,
         }),
     }

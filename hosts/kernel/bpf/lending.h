@@ -1,0 +1,282 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * Loans of some of a process's tickets to a thread, by a call (TOMBOLA_LEND). Both run as they please meanwhile.
+ *
+ *   alice (1000) ──┬── lender (10, before 40)
+ *                  └── account (30) ──lends──> a thread of bob's
+ *
+ * The account (tb_merge) is a leaf like a thread's, and is lent like one; but it has no thread, and is never idle while its
+ * borrower runs. task.lender says whose it is. So the lender's currency pays for what the borrower does with these tickets.
+ *
+ * It ends when it is reclaimed, or its time is over; when the borrower exits or changes to another class; and when the lender
+ * exits, changes its user, or is about to be given other tickets, frozen, moved, or given a reservation. Each of these may meet
+ * another one at the same moment: a step takes a number, which is valid until the account is freed, and does nothing after that.
+ */
+#pragma once
+#include "loans.h"
+#include "moves.h"
+
+static __always_inline bool is_account(u32 client)
+{
+	return transfers() && task_at(client)->lender;
+}
+
+/* Under the lock: why a process may not lend so many tickets to a thread; 0: it may. */
+static __always_inline s64 may_lend_tickets(struct tb_queue *q, u64 lender, u64 to, u32 tickets)
+{
+	u32 client = client_of(q, lender), borrower = client_of(q, to);
+
+	if (!client || !borrower || tb_at(q, borrower)->kind != TB_KIND_THREAD)
+		return -ESRCH;
+	if (client == borrower)
+		return -EINVAL;
+	/* It has just become one of several threads. */
+	if (tb_at(q, tb_at(q, client)->parent)->kind == TB_KIND_PROCESS)
+		return -EAGAIN;
+	if (state_of(client)->frozen || tickets >= tb_at(q, client)->tickets)
+		return -ERANGE;
+	if (tb_at(q, tb_borrower(q, borrower))->lent >= TB_LENT_MAX)
+		return -EBUSY;
+	return may_own(state_of(client)->user) ? 0 : -ENOSPC;
+}
+
+static __always_inline void account_init(u32 account, u64 lender, u64 until_ns)
+{
+	struct task *t = task_at(account);
+
+	t->client = TB_NONE;
+	t->unpaid_ns = 0;
+	t->payer = TB_NONE;
+	t->pays_for = TB_NONE;
+	t->loan_lasts = 1;
+	t->loans_stay = 0;
+	t->by_call = 1;
+	t->until_ns = until_ns;
+	t->lender = lender;
+}
+
+/* The number of the account, or an error. The lender's run, if it runs, has been settled. */
+__noinline s64 step_lend_tickets(u64 lender, u64 to, u32 tickets, u64 until_ns)
+{
+	struct run_queue *rq = first_queue();
+	u32 client = (u32)lender, account = TB_NONE, parent;
+	s64 ret = -ESRCH;
+
+	if (!rq)
+		return ret;
+	bpf_spin_lock(&rq->lock);
+	ret = may_lend_tickets(&rq->economy, lender, to, tickets);
+	parent = tb_at(&rq->economy, client)->parent;
+	if (!ret && enter(parent)) {
+		account = tb_new(&rq->economy, TB_KIND_THREAD, parent, tickets);
+		if (!account) {
+			left_group(parent);
+			ret = -ENOSPC;
+		}
+	}
+	if (account) {
+		client_state_init(account, state_of((u32)to)->id, state_of(client)->tgid, state_of(client)->user);
+		account_init(account, lender, until_ns);
+		state_of(client)->lent += tickets;
+		set_tickets(&rq->economy, client, tb_at(&rq->economy, client)->tickets - tickets);
+		tb_lend(&rq->economy, account, (u32)to);
+		ret = (s64)number_of(account);
+	}
+	bpf_spin_unlock(&rq->lock);
+	return ret;
+}
+
+/* A loan ends, although its lender goes on sleeping or is an account. Returns the lender; TB_NONE: it was removed. */
+__noinline u32 step_recall(u64 number, u64 now)
+{
+	struct run_queue *rq = first_queue();
+	u32 leaf, seed = new_seed_of_loan((u32)number);
+
+	if (!rq)
+		return TB_NONE;
+	bpf_spin_lock(&rq->lock);
+	leaf = client_of(&rq->economy, number);
+	if (leaf && lends(leaf)) {
+		reclaim(&rq->economy, leaf, now, seed);
+		tb_leave(&rq->economy, RULES, leaf);
+	}
+	bpf_spin_unlock(&rq->lock);
+	return leaf;
+}
+
+/*
+ * An account whose loan has ended gives its tickets back, and is freed; if the lender has gone to another currency meanwhile, or
+ * exited, they are no more. Returns the group that it was in; TB_NONE: it was freed before.
+ */
+__noinline u32 step_give_back(u64 number)
+{
+	struct run_queue *rq = first_queue();
+	u32 account, lender, group = TB_NONE;
+
+	if (!rq)
+		return TB_NONE;
+	bpf_spin_lock(&rq->lock);
+	account = client_of(&rq->economy, number);
+	if (account && task_at(account)->lender && !tb_at(&rq->economy, account)->lends_to) {
+		group = tb_at(&rq->economy, account)->parent;
+		lender = client_of(&rq->economy, task_at(account)->lender);
+		if (lender)
+			lender = process_of(&rq->economy, lender);
+		if (lender)
+			state_of(lender)->lent -= tb_at(&rq->economy, account)->tickets;
+		if (lender && tb_at(&rq->economy, lender)->parent == group)
+			tb_merge(&rq->economy, RULES, account, lender, TOMBOLA_TICKETS_MAX);
+		task_at(account)->lender = 0;
+		task_at(account)->until_ns = 0;
+		tb_put(&rq->economy, account, TB_NONE, 0);
+		left_group(group);
+		disown(state_of(account)->user);
+		tb_free(&rq->economy, account);
+	}
+	bpf_spin_unlock(&rq->lock);
+	return group;
+}
+
+/* End a loan of some tickets. True: it has ended now. (Inline: see follow, groups.h.) */
+static __always_inline bool give_back(u64 number)
+{
+	u32 account = step_recall(number, now_ns()), group;
+
+	if (!account)
+		return false;
+	if (task_at(account)->pays_for)
+		step_pay_no_more(account, now_ns());
+	group = step_give_back(number);
+	free_empty_reservation(group);
+	return group != TB_NONE;
+}
+
+/* The borrower has exited, or left our class. */
+__noinline int lose_borrower(u64 number)
+{
+	return give_back(number);
+}
+
+/*
+ * End all loans of a process's tickets, or those to the leaf `to`; accounts from slot i up. Returns how many there were. (For i
+ * see look_for_height.)
+ */
+__noinline int give_all_back(u32 i, u64 lender, u32 to)
+{
+	struct run_queue *rq = first_queue();
+	int ended = 0;
+
+	if (!rq)
+		return 0;
+	tb_loop(TB_CLIENTS) {
+		if (i >= tb_global_pool.fresh)
+			break;
+		if (task_at(i)->lender == lender && (!to || tb_at(&rq->economy, i)->lends_to == to))
+			ended += give_back(number_of(i));
+		i++;
+	}
+	return ended;
+}
+
+/* All, before the lender is changed. */
+static __always_inline void end_loans_of(u32 client)
+{
+	if (transfers() && state_of(client)->lent)
+		give_all_back(FIRST_SLOT, number_of(client), TB_NONE);
+}
+
+/* A process has become a currency: accounts that were its only thread's are its own. */
+__noinline int relabel_accounts(u32 i, u64 from, u64 to)
+{
+	tb_loop(TB_CLIENTS) {
+		if (i >= tb_global_pool.fresh)
+			break;
+		if (task_at(i)->lender == from)
+			task_at(i)->lender = to;
+		i++;
+	}
+	return 0;
+}
+
+/* Has the lender of an account exited, or changed its user? */
+static __always_inline bool has_lost_lender(struct tb_queue *q, u32 account)
+{
+	u64 number = task_at(account)->lender;
+	u32 lender = client_of(q, number);
+
+	return number && (!lender || state_of(lender)->user != state_of(account)->user);
+}
+
+/*
+ * Ends loans whose time is over, or that have lost their lender; of accounts from slot i up. Returns when the next one's time is
+ * over; 0: none has a time.
+ */
+__noinline u64 end_overdue_loans(u32 i, u64 now)
+{
+	struct run_queue *rq = first_queue();
+	u64 next_ns = 0, until_ns;
+
+	if (!rq)
+		return 0;
+	tb_loop(TB_CLIENTS) {
+		if (i >= tb_global_pool.fresh)
+			break;
+		until_ns = task_at(i)->until_ns;
+		if ((until_ns && until_ns <= now) || has_lost_lender(&rq->economy, i))
+			give_back(number_of(i));
+		else if (until_ns && (!next_ns || until_ns < next_ns))
+			next_ns = until_ns;
+		i++;
+	}
+	return next_ns;
+}
+
+struct loan_timer {
+	struct bpf_timer timer;
+};
+
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, u32);
+	__type(value, struct loan_timer);
+} loan_timer SEC(".maps");
+
+u32 loan_timer_looks; /* so often has it been told to look: it sees that it has missed one */
+
+static int loan_timer_fired(void *map, u32 *key, struct loan_timer *value)
+{
+	u32 seen = loan_timer_looks;
+	u64 now, next_ns;
+
+	barrier();
+	now = now_ns();
+	next_ns = end_overdue_loans(FIRST_SLOT, now);
+	if (next_ns)
+		bpf_timer_start(&value->timer, next_ns - now, 0);
+	if (seen != loan_timer_looks)
+		bpf_timer_start(&value->timer, 0, 0);
+	return 0;
+}
+
+/* A loan with a time has been made, or a lender is lost: the timer looks itself what is to be done, and when it fires next. */
+static __always_inline void loan_timer_look(void)
+{
+	u32 key = 0;
+	struct loan_timer *timer = bpf_map_lookup_elem(&loan_timer, &key);
+
+	__sync_fetch_and_add(&loan_timer_looks, 1);
+	if (timer)
+		bpf_timer_start(&timer->timer, 0, 0);
+}
+
+static __always_inline int loan_timer_init(void)
+{
+	u32 key = 0;
+	struct loan_timer *timer = bpf_map_lookup_elem(&loan_timer, &key);
+
+	if (!timer)
+		return -EINVAL;
+	bpf_timer_init(&timer->timer, &loan_timer, CLOCK_MONOTONIC);
+	return (int)bpf_timer_set_callback(&timer->timer, loan_timer_fired);
+}
