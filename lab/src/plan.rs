@@ -222,6 +222,17 @@ pub struct Change {
     pub nice: i32,
 }
 
+/// Under Tombola, a client lends tickets to another one, and takes them back.
+#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
+pub struct Loan {
+    pub from: usize,
+    pub to: usize,
+    pub tickets: u32,
+    /// At the first sample so long after the first one.
+    pub begins_s: f64,
+    pub ends_s: f64,
+}
+
 /// A reservation that is requested before the start, and may be refused.
 #[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 pub struct Request {
@@ -240,6 +251,7 @@ pub struct Plan {
     pub clients: Vec<Client>,
     pub request: Option<Request>,
     pub changes: Vec<Change>,
+    pub loans: Vec<Loan>,
     /// Time before the first sample, in which clients start.
     pub warm_up_s: f64,
     /// At most so long; a plan with limited work ends when the work is done.

@@ -275,7 +275,7 @@ static __always_inline s64 lend_tickets(const struct tombola_call *call, u64 len
 	return 0;
 }
 
-/* From now on, or for its next wait only, the thread lends all that it has whenever it sleeps. */
+/* The thread lends all that it has whenever it sleeps; or only once. If it sleeps now, it lends now. */
 static __always_inline s64 lend_waiting(const struct tombola_call *call, struct task *t, u64 to)
 {
 	if (!t->client)
@@ -284,6 +284,11 @@ static __always_inline s64 lend_waiting(const struct tombola_call *call, struct 
 		return -EINVAL;
 	t->once = call->value & 1;
 	t->will_lend_to = to;
+	if (!(step_lend(t->client, to | LOAN_LASTS | LOAN_BY_CALL | LOAN_IF_ASLEEP) & LENT))
+		return 0;
+	if (t->once)
+		t->will_lend_to = 0;
+	follow_borrower(t->client);
 	return 0;
 }
 

@@ -144,7 +144,8 @@ __noinline int step_choose_payer(u32 leaf)
 #define LOANS_END (1ull << 29)  /* all loans to it end, also those that last */
 #define LOANS_PASS (1ull << 28) /* loans to it pass to the thread that it has forked since it slept last, if any */
 #define LOAN_BY_CALL (1ull << 27) /* a call asked for it, which has checked whether this thread may lend to that one */
-#define LOAN_FLAGS (LOAN_LASTS | LOANS_STAY | LOANS_END | LOANS_PASS | LOAN_BY_CALL)
+#define LOAN_IF_ASLEEP (1ull << 26) /* the thread is not about to sleep: it lends if it sleeps, and does not lend already */
+#define LOAN_FLAGS (LOAN_LASTS | LOANS_STAY | LOANS_END | LOANS_PASS | LOAN_BY_CALL | LOAN_IF_ASLEEP)
 
 /* The leaf that a sleeping thread may lend to; TB_NONE: none. Nobody lends to a thread that sleeps for something unknown. */
 static __always_inline u32 may_lend_to(struct tb_queue *q, u32 leaf, u64 loan)
@@ -159,6 +160,13 @@ static __always_inline u32 may_lend_to(struct tb_queue *q, u32 leaf, u64 loan)
 	if (is_frozen(q, thread))
 		return TB_NONE;
 	return loan & LOAN_LASTS || tb_at(q, thread)->state & TB_ACTIVE || task_at(thread)->loans_stay ? to : TB_NONE;
+}
+
+static __always_inline bool can_lend(struct tb_queue *q, u32 leaf, u64 loan)
+{
+	u8 state = tb_at(q, leaf)->state;
+
+	return loan & LOAN_IF_ASLEEP ? !state && !tb_at(q, leaf)->lends_to : !(state & TB_QUEUED);
 }
 
 enum { LENT = 1, LENT_FOLLOW = 2 };
@@ -178,7 +186,7 @@ __noinline int step_lend(u32 leaf, u64 loan)
 		return 0;
 	bpf_spin_lock(&rq->lock);
 	to = may_lend_to(&rq->economy, leaf, loan);
-	if (to && !(tb_at(&rq->economy, leaf)->state & TB_QUEUED)) {
+	if (to && can_lend(&rq->economy, leaf, loan)) {
 		if (owes(leaf, 0))
 			charge(&rq->economy, leaf, 0, seed);
 		t->payer = TB_NONE;

@@ -2,7 +2,7 @@
 
 use crate::cpu;
 use std::io;
-use std::process::{Command, exit};
+use std::process::{Command, Stdio, exit};
 use std::sync::atomic::AtomicU64;
 
 /// The numbered test users begin after this uid.
@@ -17,6 +17,32 @@ pub fn set_tickets(pid: i32, tickets: u32) -> io::Result<()> {
     let mut command = Command::new("lrenice");
     command.arg("--owner-may-exceed");
     run_command(command.args([pid.to_string(), tickets.to_string()]))
+}
+
+/// As a real-time process: no client runs until the loan is made.
+pub fn lend(from: i32, to: i32, tickets: u32) -> io::Result<()> {
+    run_command(
+        real_time()
+            .args(["lend", &tickets.to_string()])
+            .args(between(from, to)),
+    )
+}
+
+/// If one of the two has exited, the loan has ended, and that is no error.
+pub fn reclaim(from: i32, to: i32) -> io::Result<()> {
+    let mut command = real_time();
+    let command = command.arg("reclaim").args(between(from, to));
+    command.stderr(Stdio::null()).status().map(|_| ())
+}
+
+fn real_time() -> Command {
+    let mut command = Command::new("chrt");
+    command.args(["--fifo", "50", "tombola"]);
+    command
+}
+
+fn between(from: i32, to: i32) -> [String; 2] {
+    [format!("--from={from}"), format!("--to={to}")]
 }
 
 /// A command of Tombola's, which must succeed.

@@ -16,6 +16,7 @@ mod reservation;
 mod rows;
 mod scale;
 mod short_run;
+mod transfer;
 mod unhash;
 
 use crate::experiment::Experiment;
@@ -34,6 +35,7 @@ pub const EXPERIMENTS: &[Experiment] = &[
     reservation::BEST_EFFORT,
     monte_carlo::MONTE_CARLO,
     query::QUERY,
+    transfer::TRANSFER,
     film::VIDEO,
     film::PLAYER,
     overhead::OVERHEAD_LOOP,

@@ -26,6 +26,8 @@ pub fn obstacle(plan: &Plan) -> Option<&'static str> {
         Some("it records each draw, which is not simulated")
     } else if plan.request.is_some() {
         Some(RESERVES)
+    } else if !plan.loans.is_empty() {
+        Some("it lends tickets, which is not simulated")
     } else {
         plan.clients.iter().find_map(of_client)
     }

@@ -13,9 +13,9 @@ use client::{Clients, Shared};
 use std::fs;
 use std::io::{self, Write};
 use std::process::{Child, Command, Stdio, exit};
-use tombola_lab::bench::guest::{now_ns, set_tickets, shared_counters, sleep_until};
+use tombola_lab::bench::guest::{lend, now_ns, reclaim, set_tickets, shared_counters, sleep_until};
 use tombola_lab::cpu::{become_normal, become_real_time};
-use tombola_lab::plan::{Change, Client, Line, PLANS_FILE, Plan, Sample, When};
+use tombola_lab::plan::{Change, Client, Line, Loan, PLANS_FILE, Plan, Sample, When};
 use trace::Trace;
 
 const PRIORITY: i32 = 60;
@@ -144,6 +144,9 @@ fn watch(plan: &Plan, clients: &Clients, first_ns: u64) -> io::Result<Vec<Sample
             make(plan, change, clients.pids[change.client])?;
             changes += 1;
         }
+        for loan in &plan.loans {
+            lend_or_reclaim(loan, clients, since_s - plan.every_s, since_s)?;
+        }
         let over = plan.is_over(&sample);
         samples.push(sample);
         if over {
@@ -154,8 +157,25 @@ fn watch(plan: &Plan, clients: &Clients, first_ns: u64) -> io::Result<Vec<Sample
 }
 
 fn ends_between(client: &Client, after_s: f64, until_s: f64) -> bool {
-    let at = client.ends_s.map(|ends_s| ends_s - 1e-9);
-    at.is_some_and(|at| at > after_s - 1e-6 && at <= until_s)
+    client
+        .ends_s
+        .is_some_and(|at_s| is_between(at_s, after_s, until_s))
+}
+
+fn is_between(at_s: f64, after_s: f64, until_s: f64) -> bool {
+    let at_s = at_s - 1e-9;
+    at_s > after_s && at_s <= until_s
+}
+
+fn lend_or_reclaim(loan: &Loan, clients: &Clients, after_s: f64, until_s: f64) -> io::Result<()> {
+    let (from, to) = (clients.pids[loan.from], clients.pids[loan.to]);
+    if is_between(loan.begins_s, after_s, until_s) {
+        lend(from, to, loan.tickets)
+    } else if is_between(loan.ends_s, after_s, until_s) {
+        reclaim(from, to)
+    } else {
+        Ok(())
+    }
 }
 
 fn is_due(change: &Change, since_s: f64, sample: &Sample) -> bool {
