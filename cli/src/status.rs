@@ -62,6 +62,8 @@ pub struct Process {
     pub pid: u32,
     pub name: String,
     pub tickets: u32,
+    /// By calls.
+    pub lent_tickets: u32,
     pub wins: u64,
     #[serde(flatten)]
     pub time: Time,
@@ -128,10 +130,9 @@ fn user(watched: &Watched, account: &Account, all: bool, names: &mut Names) -> U
         .fold(Time::default(), |sum, account| {
             sum.and(watched.time(account))
         });
-    let lent = processes
+    let lent_cpus = processes
         .iter()
-        .map(|account| watched.time(account).lent_cpus);
-    let lent_cpus = lent.sum();
+        .fold(0.0, |sum, account| sum + watched.time(account).lent_cpus);
     User {
         user: names.user(uid).to_owned(),
         uid,
@@ -154,6 +155,7 @@ fn processes_of(watched: &Watched, accounts: &[&Account], all: bool) -> Vec<Proc
             pid: account.last.tgid,
             name: names::process(account.last.tgid),
             tickets: account.tickets(),
+            lent_tickets: account.last.lent,
             wins: account.last.wins,
             time,
         })

@@ -70,7 +70,6 @@ pub struct Account {
     /// The node holds a process's tickets: it is the currency of the process's threads, or its only thread.
     pub is_process: bool,
     first_used_ns: u64,
-    first_lent_ns: u64,
     entitled_cpus_sum: f64,
     worth_sum: f64,
     worth_samples: u32,
@@ -96,6 +95,8 @@ pub struct Watched {
     pub cpus: u32,
     pub interval: Duration,
     accounts: HashMap<Key, Account>,
+    /// What others used on the tickets of a process, by its tgid, in ns.
+    lent_ns: HashMap<u32, u64>,
     last: Vec<Node>,
 }
 
@@ -120,6 +121,7 @@ impl Watched {
             cpus,
             interval: Duration::ZERO,
             accounts: HashMap::new(),
+            lent_ns: HashMap::new(),
             last: Vec::new(),
         }
     }
@@ -133,11 +135,14 @@ impl Watched {
                 is_frozen: false,
                 is_process: false,
                 first_used_ns: node.used_ns,
-                first_lent_ns: node.lent_ns,
                 entitled_cpus_sum: 0.0,
                 worth_sum: 0.0,
                 worth_samples: 0,
             });
+            if [kind::THREAD, kind::LOAN].contains(&node.kind) {
+                let more = node.lent_ns.saturating_sub(account.last.lent_ns);
+                *self.lent_ns.entry(node.tgid).or_default() += more;
+            }
             account.last = *node;
             account.under = sample.under[place];
             account.is_frozen = sample.parent_kind(place) == Some(kind::FROZEN);
@@ -156,13 +161,15 @@ impl Watched {
     }
 
     pub fn time(&self, account: &Account) -> Time {
-        let cpus = |ns: u64, first: u64| {
-            ns.saturating_sub(first) as f64 / self.interval.as_nanos().max(1) as f64
+        let cpus = |ns: u64| ns as f64 / self.interval.as_nanos().max(1) as f64;
+        let lent_ns = match account.is_process {
+            true => self.lent_ns.get(&account.last.tgid).copied(),
+            false => None,
         };
         Time {
             entitled_cpus: account.entitled_cpus_sum / f64::from(SAMPLES),
-            received_cpus: cpus(account.last.used_ns, account.first_used_ns),
-            lent_cpus: cpus(account.last.lent_ns, account.first_lent_ns),
+            received_cpus: cpus(account.last.used_ns.saturating_sub(account.first_used_ns)),
+            lent_cpus: cpus(lent_ns.unwrap_or_default()),
         }
     }
 

@@ -1,12 +1,14 @@
-//! Changes of the same currencies from several processes at once.
+//! Changes of the same currencies from several processes at once, which lend tickets to one another.
 
 use crate::setup::{Never, burn, helper, ready, sleep_for_ever};
 use anyhow::Result;
 use fastrand::Rng;
 use nix::unistd::Uid;
 use std::process;
+use std::time::Duration;
 use tombola_kernel::calls::Client;
 use tombola_kernel::currencies::Currency;
+use tombola_kernel::loans::Waits;
 
 #[derive(clap::Args)]
 pub struct Races {
@@ -67,7 +69,7 @@ impl Racer {
                 .make_currency(self.uid, &name, 100, inside.as_ref());
             return made.map(drop);
         };
-        match self.random.u32(..7) {
+        match self.random.u32(..9) {
             0 => self.client.retire_currency(&currency),
             1..=3 => {
                 let inside = self.some();
@@ -77,10 +79,34 @@ impl Racer {
             5 => self
                 .client
                 .fund_currency(&currency, self.random.u32(..3) * 100),
-            _ => self
+            6 => self
                 .client
                 .set_tickets(self.child, self.random.u32(..3) * 100),
+            _ => self.lend_or_reclaim(),
         }
+    }
+
+    fn lend_or_reclaim(&mut self) -> tombola_kernel::Result<()> {
+        let (other, tickets) = (self.other(), 1 + self.random.u32(..99));
+        let time = match self.random.u64(..20) {
+            0 => None,
+            ms => Some(Duration::from_millis(ms)),
+        };
+        let waits = match tickets % 2 {
+            0 => Waits::Next,
+            _ => Waits::All,
+        };
+        match self.random.u32(..5) {
+            0 | 1 => self.client.lend(self.child, other, tickets, time),
+            2 => self.client.lend_while_waiting(process::id(), other, waits),
+            3 => self.client.reclaim(self.child, None).map(drop),
+            _ => self.client.reclaim(other, Some(self.child)).map(drop),
+        }
+    }
+
+    /// Mostly another racer or its child: their numbers are close.
+    fn other(&mut self) -> u32 {
+        self.child + self.random.u32(..12) - 6
     }
 
     fn name(&mut self) -> String {

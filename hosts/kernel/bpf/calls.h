@@ -117,7 +117,6 @@ static __always_inline s64 fund(u64 number, u64 value, u32 user, bool owner, u32
 {
 	s64 ret = limit_by(value, owner, most);
 
-	end_loans_of((u32)number);
 	if (ret >= 0)
 		ret = fund_client(number, (u32)value, (u32)ret, by_caller(user));
 	return ret ? ret : move_running(number, BY_TICKETS, AT_ONCE);
@@ -215,7 +214,6 @@ static __always_inline s64 call_reserve(struct tombola_call *call, struct tb_que
 		return -EPERM;
 	if (share > cpus * TOMBOLA_SHARE_ONE)
 		return -ERANGE;
-	end_loans_of((u32)number);
 	/* A frozen client has no reservation, and stays frozen. */
 	if (!share)
 		return move_running(number, HOME, AT_ONCE);
@@ -236,10 +234,7 @@ static __always_inline s64 move_process(struct tombola_call *call, struct tb_que
 {
 	u64 to = destination(q, call->currency, (u32)number);
 
-	if (!to)
-		return -ENOENT;
-	end_loans_of((u32)number);
-	return move_running(number, to, how);
+	return to ? move_running(number, to, how) : -ENOENT;
 }
 
 /* The number of the thread to which a loan goes, or a negative error: the caller must control the thread, or the lender (`mine`). */
@@ -258,17 +253,19 @@ static __always_inline s64 borrower_of(const struct tombola_call *call, bool min
 	return ret;
 }
 
-static __always_inline s64 lend_tickets(const struct tombola_call *call, u64 lender, u64 to)
+/* A global function, like steps (steps.h). */
+__noinline s64 lend_tickets(u64 lender, u64 to, u64 tickets, u32 ms)
 {
-	u64 until_ns = call->ms ? now_ns() + (u64)call->ms * 1000000 : 0;
+	u64 until_ns = ms ? now_ns() + (u64)ms * 1000000 : 0;
 	s64 account;
 
-	if (call->value < TOMBOLA_TICKETS_MIN || call->value > TOMBOLA_TICKETS_MAX)
+	if (tickets < TOMBOLA_TICKETS_MIN || tickets > TOMBOLA_TICKETS_MAX)
 		return -ERANGE;
 	for_each_running((u32)lender, now_ns(), 0);
-	account = step_lend_tickets(lender, to, (u32)call->value, until_ns);
+	account = step_lend_tickets(lender, to, (u32)tickets, until_ns);
 	if (account < 0)
 		return account;
+	count(TOMBOLA_COUNT_LENT);
 	follow_borrower((u32)account);
 	if (until_ns)
 		loan_timer_look();
@@ -276,19 +273,21 @@ static __always_inline s64 lend_tickets(const struct tombola_call *call, u64 len
 }
 
 /* The thread lends all that it has whenever it sleeps; or only once. If it sleeps now, it lends now. */
-static __always_inline s64 lend_waiting(const struct tombola_call *call, struct task *t, u64 to)
+__noinline s64 lend_waiting(u32 leaf, u64 to, u32 once)
 {
-	if (!t->client)
+	struct task *t = task_at(leaf);
+
+	if (!leaf)
 		return -ESRCH;
-	if (t->client == (u32)to)
+	if (leaf == (u32)to)
 		return -EINVAL;
-	t->once = call->value & 1;
+	t->once = once & 1;
 	t->will_lend_to = to;
-	if (!(step_lend(t->client, to | LOAN_LASTS | LOAN_BY_CALL | LOAN_IF_ASLEEP) & LENT))
+	if (!(step_lend(leaf, to | LOAN_LASTS | LOAN_BY_CALL | LOAN_IF_ASLEEP) & LENT))
 		return 0;
 	if (t->once)
 		t->will_lend_to = 0;
-	follow_borrower(t->client);
+	follow_borrower(leaf);
 	return 0;
 }
 
@@ -298,35 +297,39 @@ static __always_inline s64 call_lend(const struct tombola_call *call, struct tas
 
 	if (to < 0)
 		return to;
-	return call->op == TOMBOLA_LEND ? lend_tickets(call, lender, (u64)to) : lend_waiting(call, t, (u64)to);
+	if (call->op == TOMBOLA_LEND_WAITING)
+		return lend_waiting(t->client, (u64)to, (u32)call->value);
+	return lend_tickets(lender, (u64)to, call->value, call->ms);
 }
 
-/* How many loans have ended: of the process's tickets, and of the thread's own. `to` 0: to anybody. */
-static __always_inline s64 end_loans_to(struct tb_queue *q, struct task *t, u64 lender, u64 to)
+/* A thread lends no more by a call, or not to the leaf `to`. Returns whether it would have, or does. */
+__noinline u64 lend_waiting_no_more(u32 leaf, u64 to)
 {
-	u32 leaf = t->client, borrower = (u32)to;
-	s64 ended = give_all_back(FIRST_SLOT, lender, borrower);
-	bool lends_now = leaf && t->by_call && lends(leaf) && (!to || tb_at(q, leaf)->lends_to == borrower);
+	struct task *t = task_at(leaf);
+	u32 lends_to = tb_global_pool.client[slot(leaf)].lends_to;
+	u64 ended = 0;
 
-	if (leaf && t->will_lend_to && (!to || t->will_lend_to == to)) {
+	if (!leaf)
+		return 0;
+	if (t->will_lend_to && (!to || t->will_lend_to == to)) {
 		t->will_lend_to = 0;
-		ended++;
-	} else if (lends_now) {
-		ended++;
+		ended = 1;
 	}
-	if (lends_now)
+	if (t->by_call && lends(leaf) && (!to || lends_to == (u32)to)) {
 		step_recall(number_of(leaf), now_ns());
+		ended = 1;
+	}
 	return ended;
 }
 
 /* For the lender's owner, or the borrower's. */
-static __always_inline s64 call_reclaim(struct tombola_call *call, struct tb_queue *q, struct task *t, u64 lender, bool mine)
+static __always_inline s64 call_reclaim(struct tombola_call *call, u32 leaf, u64 lender, bool mine)
 {
 	s64 to = call->to ? borrower_of(call, mine) : mine ? 0 : -EPERM;
 
 	if (to < 0)
 		return to;
-	call->out[0] = (u64)end_loans_to(q, t, lender, (u64)to);
+	call->out[0] = lend_waiting_no_more(leaf, (u64)to) + (u64)give_all_back(FIRST_SLOT, lender, (u32)to);
 	return call->out[0] ? 0 : -ENOENT;
 }
 
@@ -362,12 +365,15 @@ static __always_inline s64 call_process(struct tombola_call *call, struct run_qu
 		return -ESRCH;
 	if (call->op == TOMBOLA_GET_TICKETS || call->op == TOMBOLA_GET_WINS || call->op == TOMBOLA_GET_QUANTUM_USE)
 		return is_visible(&rq->economy, client) ? get_of_process(call, &rq->economy, client) : -EPERM;
-	if (call->op == TOMBOLA_RESERVE)
+	if (call->op == TOMBOLA_RESERVE) {
+		if (may_nice())
+			end_loans_of(client);
 		return call_reserve(call, &rq->economy, number);
+	}
 	if (is_about_loans(call) && !transfers())
 		return -EOPNOTSUPP;
 	if (call->op == TOMBOLA_RECLAIM)
-		return call_reclaim(call, &rq->economy, t, number, may_control(p));
+		return call_reclaim(call, t->client, number, may_control(p));
 	/* The first process must not be frozen: without it, no orphan is reaped. */
 	if (call->op == TOMBOLA_SET_TICKETS && ((u32)call->value > TOMBOLA_TICKETS_MAX || (!(u32)call->value && p->tgid == 1)))
 		return -ERANGE;
@@ -378,6 +384,7 @@ static __always_inline s64 call_process(struct tombola_call *call, struct run_qu
 		return -EAGAIN;
 	if (is_about_loans(call))
 		return call_lend(call, t, number);
+	end_loans_of(client);
 	if (call->op == TOMBOLA_MOVE_PROCESS)
 		return move_process(call, &rq->economy, number, by_caller(user));
 	return fund(number, call->value, user, p->real_cred->uid.val == caller_uid(), TOMBOLA_TICKETS_MAX);

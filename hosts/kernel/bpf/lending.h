@@ -9,8 +9,9 @@
  * borrower runs. task.lender says whose it is. So the lender's currency pays for what the borrower does with these tickets.
  *
  * It ends when it is reclaimed, or its time is over; when the borrower exits or changes to another class; and when the lender
- * exits, changes its user, or is about to be given other tickets, frozen, moved, or given a reservation. Each of these may meet
- * another one at the same moment: a step takes a number, which is valid until the account is freed, and does nothing after that.
+ * exits, changes its user, or is about to be given other tickets, frozen, moved, or given a reservation. What need not be done at
+ * that moment a timer does at once after it. Each of these may meet another one: a step takes a number, which is valid until the
+ * account is freed, and does nothing after that.
  */
 #pragma once
 #include "loans.h"
@@ -86,24 +87,6 @@ __noinline s64 step_lend_tickets(u64 lender, u64 to, u32 tickets, u64 until_ns)
 	return ret;
 }
 
-/* A loan ends, although its lender goes on sleeping or is an account. Returns the lender; TB_NONE: it was removed. */
-__noinline u32 step_recall(u64 number, u64 now)
-{
-	struct run_queue *rq = first_queue();
-	u32 leaf, seed = new_seed_of_loan((u32)number);
-
-	if (!rq)
-		return TB_NONE;
-	bpf_spin_lock(&rq->lock);
-	leaf = client_of(&rq->economy, number);
-	if (leaf && lends(leaf)) {
-		reclaim(&rq->economy, leaf, now, seed);
-		tb_leave(&rq->economy, RULES, leaf);
-	}
-	bpf_spin_unlock(&rq->lock);
-	return leaf;
-}
-
 /*
  * An account whose loan has ended gives its tickets back, and is freed; if the lender has gone to another currency meanwhile, or
  * exited, they are no more. Returns the group that it was in; TB_NONE: it was freed before.
@@ -140,21 +123,13 @@ __noinline u32 step_give_back(u64 number)
 /* End a loan of some tickets. True: it has ended now. (Inline: see follow, groups.h.) */
 static __always_inline bool give_back(u64 number)
 {
-	u32 account = step_recall(number, now_ns()), group;
+	u32 group;
 
-	if (!account)
+	if (!step_recall(number, now_ns()))
 		return false;
-	if (task_at(account)->pays_for)
-		step_pay_no_more(account, now_ns());
 	group = step_give_back(number);
 	free_empty_reservation(group);
 	return group != TB_NONE;
-}
-
-/* The borrower has exited, or left our class. */
-__noinline int lose_borrower(u64 number)
-{
-	return give_back(number);
 }
 
 /*
@@ -198,17 +173,17 @@ __noinline int relabel_accounts(u32 i, u64 from, u64 to)
 	return 0;
 }
 
-/* Has the lender of an account exited, or changed its user? */
-static __always_inline bool has_lost_lender(struct tb_queue *q, u32 account)
+/* Has the borrower of an account exited, or the lender, or has that changed its user? */
+static __always_inline bool is_lost(struct tb_queue *q, u32 account)
 {
 	u64 number = task_at(account)->lender;
 	u32 lender = client_of(q, number);
 
-	return number && (!lender || state_of(lender)->user != state_of(account)->user);
+	return number && (!tb_at(q, account)->lends_to || !lender || state_of(lender)->user != state_of(account)->user);
 }
 
 /*
- * Ends loans whose time is over, or that have lost their lender; of accounts from slot i up. Returns when the next one's time is
+ * Ends loans whose time is over, or that have lost their borrower or lender; of accounts from slot i up. Returns when the next one's time is
  * over; 0: none has a time.
  */
 __noinline u64 end_overdue_loans(u32 i, u64 now)
@@ -222,7 +197,7 @@ __noinline u64 end_overdue_loans(u32 i, u64 now)
 		if (i >= tb_global_pool.fresh)
 			break;
 		until_ns = task_at(i)->until_ns;
-		if ((until_ns && until_ns <= now) || has_lost_lender(&rq->economy, i))
+		if ((until_ns && until_ns <= now) || is_lost(&rq->economy, i))
 			give_back(number_of(i));
 		else if (until_ns && (!next_ns || until_ns < next_ns))
 			next_ns = until_ns;
@@ -259,7 +234,7 @@ static int loan_timer_fired(void *map, u32 *key, struct loan_timer *value)
 	return 0;
 }
 
-/* A loan with a time has been made, or a lender is lost: the timer looks itself what is to be done, and when it fires next. */
+/* A loan with a time has been made, or one is lost: the timer looks itself what is to be done, and when it fires next. */
 static __always_inline void loan_timer_look(void)
 {
 	u32 key = 0;

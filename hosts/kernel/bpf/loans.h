@@ -83,36 +83,31 @@ static __always_inline void follow_down(u32 lender)
 	}
 }
 
-/* A thread that lends exits, or leaves our class. */
-__noinline int step_reclaim(u32 lender, u64 now)
+/*
+ * A loan ends although its lender does not wake up, and the lender sleeps on: it pays for nobody any more, not even for the end of
+ * a run. Returns the lender; TB_NONE: it was removed.
+ */
+__noinline u32 step_recall(u64 number, u64 now)
 {
-	struct run_queue *rq = queue_of(lender);
-	u32 seed = new_seed_of_loan(lender);
+	struct run_queue *rq = first_queue();
+	u32 leaf, thread, seed = tombola_config.rules.lottery ? bpf_get_prandom_u32() : 0;
 
 	if (!rq)
-		return 0;
+		return TB_NONE;
 	bpf_spin_lock(&rq->lock);
-	reclaim(&rq->economy, lender, now, seed);
-	bpf_spin_unlock(&rq->lock);
-	return 0;
-}
-
-/* A thread exits, or leaves our class: it pays for nobody any more. */
-__noinline int step_pay_no_more(u32 leaf, u64 now)
-{
-	struct run_queue *rq = queue_of(leaf);
-	u32 thread = task_at(leaf)->pays_for, seed = tombola_config.rules.lottery ? bpf_get_prandom_u32() : 0;
-
-	if (!rq)
-		return 0;
-	bpf_spin_lock(&rq->lock);
-	if (thread && task_at(thread)->payer == leaf) {
+	leaf = client_of(&rq->economy, number);
+	thread = leaf && lends(leaf) ? tb_borrower(&rq->economy, leaf) : task_at(leaf)->pays_for;
+	if (thread && is_lent_by(&rq->economy, task_at(thread)->payer, leaf)) {
 		settle_until(&rq->economy, thread, now, seed);
 		task_at(thread)->payer = TB_NONE;
 	}
 	task_at(leaf)->pays_for = TB_NONE;
+	if (leaf && lends(leaf)) {
+		tb_reclaim(&rq->economy, leaf);
+		tb_leave(&rq->economy, RULES, leaf);
+	}
 	bpf_spin_unlock(&rq->lock);
-	return 0;
+	return leaf;
 }
 
 /* May the payer of a thread be chosen? It does not wait, and is settled. */
@@ -240,7 +235,7 @@ static __always_inline void follow_borrower(u32 lender)
 		follow_down(lender);
 }
 
-int lose_borrower(u64 number); /* lending.h */
+static __always_inline void loan_timer_look(void); /* lending.h */
 
 static __always_inline void end_loans(u32 leaf, u64 loan, u64 heir)
 {
@@ -253,7 +248,7 @@ static __always_inline void end_loans(u32 leaf, u64 loan, u64 heir)
 		if (!lender)
 			break;
 		if (task_at(lender)->lender) {
-			lose_borrower(number_of(lender));
+			loan_timer_look();
 		} else if (lends(lender)) {
 			note_request(&task_at(lender)->end.here, heir);
 			follow_borrower(lender);
@@ -294,9 +289,7 @@ static __always_inline void sleep(u32 leaf, u64 loan)
 static __always_inline void end_all_loans(u32 leaf)
 {
 	task_at(leaf)->payer = TB_NONE;
-	if (lends(leaf))
-		step_reclaim(leaf, now_ns());
-	if (transfers() && task_at(leaf)->pays_for)
-		step_pay_no_more(leaf, now_ns());
+	if (lends(leaf) || (transfers() && task_at(leaf)->pays_for))
+		step_recall(number_of(leaf), now_ns());
 	end_loans(leaf, LOANS_END, 0);
 }

@@ -33,14 +33,11 @@ static __always_inline u32 payer_beside(u32 woken, u32 runner)
 	return transfers() && payer == woken ? runner : payer;
 }
 
-/* A thread is about to be charged to an account, perhaps not its own. */
-static __always_inline void note_payer(struct tb_queue *q, u32 leaf, u32 payer, u64 used_ns)
+/* A thread is about to be charged to an account, perhaps not its own. (Without a branch, for the verifier.) */
+static __always_inline void note_payer(u32 leaf, u32 payer, u64 used_ns)
 {
-	u32 lender = (u32)task_at(payer)->lender;
-
 	task_at(leaf)->charged = payer;
-	if (payer != leaf)
-		state_of(process_of(q, lender ? lender : payer))->lent_ns += used_ns;
+	state_of(payer)->lent_ns += used_ns * tb_is_some(payer ^ leaf);
 }
 
 /*
@@ -63,7 +60,7 @@ static __always_inline void charge_payer(struct tb_queue *q, u32 leaf, u64 used_
 	q->charge_also = also;
 	state->precharge_ns = next_ns;
 	if (transfers())
-		note_payer(q, leaf, payer, used_ns);
+		note_payer(leaf, payer, used_ns);
 	tb_charge(q, RULES, payer);
 	charge_groups(q, tb_at(q, payer)->parent, ns);
 	if (several() && also)

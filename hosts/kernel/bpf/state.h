@@ -228,7 +228,7 @@ struct client_state {
 	u32 members; /* of a group: its clients, on whatever queues; changed by atomic operations */
 	u32 made;    /* of a user: its currencies */
 	u32 lent;    /* of a process: tickets that it has lent by calls (lending.h) */
-	u64 lent_ns; /* of a process: CPU time for which it paid while others ran */
+	u64 lent_ns; /* of a leaf: CPU time for which it paid while others ran */
 	u32 structure_version; /* of a user: changes when a currency of it is made, moved, closed, opened again or retired */
 	u32 nr_urgent[URGENCIES]; /* of a user: entries of urgent_leaves */
 	/* Of a process: the first thread of the process that it forked last. charge_heir clears this client atomically. */

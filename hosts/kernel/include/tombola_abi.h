@@ -144,7 +144,7 @@ enum tombola_counter {
 	TOMBOLA_COUNT_NO_SLOT,            /* forks refused: the user has as many clients as are free, or none is free */
 	TOMBOLA_COUNT_UNTRACED,           /* runs for which the trace had no room: its reader was too slow */
 	TOMBOLA_COUNT_MOVED,              /* waiting threads that went to another run queue */
-	TOMBOLA_COUNT_LENT,               /* loans made by threads that went to sleep */
+	TOMBOLA_COUNT_LENT,               /* loans made by threads that went to sleep, and by calls */
 	TOMBOLA_COUNT_NOT_LENT,           /* loans not made although it was known to whom: that thread sleeps, is frozen, belongs
 	                                   * to another user, or has as many lenders as count */
 	TOMBOLA_COUNTERS,
@@ -166,7 +166,7 @@ struct tombola_node {
 	__u32 lends_to; /* tid of the thread to which a thread, or a loan, lends now; 0: to none */
 	__u32 lent;    /* tickets that a process has lent by calls */
 	__u64 used_ns; /* CPU time received or paid for since it began, up to its last settlement */
-	__u64 lent_ns; /* and what of it others have used, of a process, with loans of its tickets */
+	__u64 lent_ns; /* and what of it others have used, of a thread or a loan */
 	__u64 wins;    /* slices begun, drawn or not, of a process or a thread that is one */
 	__u64 weight;  /* tickets of the active clients, if it is a currency */
 	__u64 number;  /* never reused; calls take the numbers of currencies */

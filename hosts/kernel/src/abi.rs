@@ -157,7 +157,7 @@ pub struct Node {
     pub lent: u32,
     /// CPU time received or paid for, up to the last settlement.
     pub used_ns: u64,
-    /// And what of it others have used, of a process, with loans of its tickets.
+    /// And what of it others have used, of a thread or a loan.
     pub lent_ns: u64,
     pub wins: u64,
     /// Tickets of a currency's active clients.

@@ -7,7 +7,7 @@
 use crate::common::{image_with, nothing_is_left};
 use crate::environment::from_environment;
 use crate::load::little_is_verified;
-use crate::status::{counter, processes, received, user};
+use crate::status::{counter, lent, processes, received, user};
 use serde_json::Value;
 use std::collections::BTreeMap;
 use std::str::FromStr;
@@ -24,6 +24,8 @@ struct Case {
     took_s: f64,
     /// CPUs that a thread received.
     cpus: f64,
+    /// Exit statuses of commands.
+    statuses: Vec<u32>,
 }
 
 type Cases = BTreeMap<String, Case>;
@@ -108,6 +110,8 @@ fn parse(output: &str) -> Cases {
         } else if let Some(used) = line.strip_prefix("USED ") {
             let words: Vec<f64> = numbers(used);
             case.cpus = (words[1] - words[0]) / 1e9 / words[2];
+        } else if let Some(status) = line.strip_prefix("STATUS ") {
+            case.statuses.extend(numbers::<u32>(status));
         }
     }
     cases
@@ -393,6 +397,73 @@ fn clients_are_served_on_the_newest_kernel() {
 #[ignore = "boots a virtual machine: make test"]
 fn clients_are_served_on_the_oldest_kernel() {
     clients_are_served(Kernel::Oldest);
+}
+
+/// Parts of the CPU that the processes of alice and bob paid for, in ascending order, each user's.
+fn paid(case: &Case) -> Vec<f64> {
+    let status = &case.windows[0];
+    let all = user(status, "alice") + user(status, "bob");
+    let of = |user: &str| processes(status, user, "burn").into_iter();
+    of("alice")
+        .chain(of("bob"))
+        .map(|cpus| cpus / all)
+        .collect()
+}
+
+fn are_paid(cases: &Cases, name: &str, due: &[f64]) {
+    let paid = paid(&cases[name]);
+    assert_eq!(paid.len(), due.len(), "{name}: {paid:?}");
+    for (paid, due) in paid.iter().zip(due) {
+        close(name, *paid, *due, 0.01);
+    }
+}
+
+/// Loans by commands: alice, whose part is half, has two processes with 40 and 60 tickets, bob two with 100. The first lends 20
+/// to one of bob's. The last case is of alice alone: a sleeper with 800 tickets, a server with 1, and a hog with 100.
+fn tickets_are_lent(kernel: Kernel, options: &'static str) {
+    let cases = Run {
+        kernel,
+        cpus: 1,
+        caches: 1,
+        options,
+        seconds: 4,
+        sets: "loans",
+    }
+    .cases();
+    are_paid(&cases, "lent", &[0.1, 0.3, 0.25, 0.25]);
+    let status = &cases["lent"].windows[0];
+    let all = user(status, "alice") + user(status, "bob");
+    close("lent, by alice", lent(status, "alice") / all, 0.1, 0.01);
+    close("lent, the borrower ran", cases["lent"].cpus, 0.35, 0.03);
+    let former = [0.2, 0.3, 0.25, 0.25];
+    for name in ["reclaimed", "lent-for-a-time", "refused"] {
+        are_paid(&cases, name, &former);
+    }
+    are_paid(&cases, "borrower-killed", &[0.2, 0.3, 0.5]);
+    are_paid(&cases, "lender-killed", &[0.5, 0.25, 0.25]);
+    are_paid(&cases, "lender-changed", &[0.15, 0.35, 0.25, 0.25]);
+    let all_lent = &cases["all-lent"].windows[0];
+    let of_sleeper = processes(all_lent, "alice", "sleep")[0] / user(all_lent, "alice");
+    close(
+        "all-lent, the sleeper paid",
+        of_sleeper,
+        800.0 / 901.0,
+        0.01,
+    );
+    assert_eq!(cases["rights"].statuses, [1; 8]);
+    idle(&cases);
+}
+
+#[test]
+#[ignore = "boots a virtual machine: make test"]
+fn tickets_are_lent_by_commands() {
+    tickets_are_lent(Kernel::Oldest, "--policy stride --transfer explicit");
+}
+
+#[test]
+#[ignore = "boots a virtual machine: make robust"]
+fn at_length_tickets_are_lent_by_commands_on_the_newest_kernel() {
+    tickets_are_lent(Kernel::Newest, "--policy stride");
 }
 
 /// A busy process can use half of two CPUs, and that is its user's share. A process that naps cannot use its half, so that case

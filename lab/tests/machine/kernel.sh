@@ -282,6 +282,85 @@ requests() {
     observe 1 1
 }
 
+# alice has a process with 40 tickets and one with 60, bob two with 100. `lender` and `borrower` are a process of each.
+four() {
+    as alice 'lnice -t 40 burn'
+    lender=$!
+    as alice 'lnice -t 60 burn'
+    as bob burn
+    borrower=$!
+    as bob burn
+    sleep 0.5
+    tombola lend 20 --from $lender --to $borrower "$@"
+}
+
+of_user() { # USER COMMAND...
+    user=$1
+    shift
+    setpriv --reuid "$user" --regid "$user" --clear-groups "$@"
+}
+
+# Loans by commands: how they share, and how they end
+loans() {
+    four
+    measure lent 1 4 &
+    sleep 1.5
+    before=$(cut -d ' ' -f 1 /proc/$borrower/schedstat)
+    sleep 3
+    echo "USED $before $(cut -d ' ' -f 1 /proc/$borrower/schedstat) 3"
+    wait $!
+
+    four
+    tombola reclaim --from $lender
+    measure reclaimed 1 "$seconds"
+
+    four --for 300ms
+    measure lent-for-a-time 1 "$seconds"
+
+    four
+    kill -9 $borrower
+    measure borrower-killed 1 "$seconds"
+
+    four
+    kill -9 $lender
+    measure lender-killed 1 "$seconds"
+
+    # bob refuses.
+    four
+    of_user bob tombola reclaim --from $lender --to $borrower
+    measure refused 1 "$seconds"
+
+    # Its tickets are its own again before it gets others.
+    four
+    lrenice $lender 140
+    measure lender-changed 1 "$seconds"
+
+    # Who sleeps lends all that it has: 800 tickets, to a server with 1 beside a hog with 100.
+    as alice 'lnice -t 800 sleep 1000'
+    lender=$!
+    as alice 'lnice -t 1 burn'
+    borrower=$!
+    as alice burn
+    sleep 0.5
+    of_user alice tombola lend all --from $lender --to $borrower
+    measure all-lent 1 "$seconds"
+
+    echo "CASE rights"
+    as alice burn
+    lender=$!
+    as bob burn
+    borrower=$!
+    sleep 0.5
+    for command in "lend 1 --from $lender --to $borrower" "lend all --from $lender --to $borrower" \
+        "lend 1 --from $borrower --to $lender" "reclaim --from $borrower" "lend 100 --from $lender --to $lender" \
+        "lend 1 --from $lender --to 2" "lend 1 --from $lender --to 4000000" "reclaim --from $lender"; do
+        of_user alice tombola $command 2>/dev/null
+        echo "STATUS $?"
+    done
+    of_user alice tombola lend 100 --from $lender --to $borrower 2>&1 | head -1
+    end
+}
+
 late() { # NAME FILE
     echo "LATE $(tr '\n' ' ' <"$2")"
 }

@@ -28,6 +28,12 @@ pub fn processes(status: &Value, user: &str, name: &str) -> Vec<f64> {
     cpus
 }
 
+/// What others used on the tickets of a user's processes.
+pub fn lent(status: &Value, name: &str) -> f64 {
+    let of = |user: &Value| user["lent_cpus"].as_f64().expect("a number");
+    users(status, name).map(of).sum()
+}
+
 pub fn counter(status: &Value, name: &str) -> f64 {
     let counters = &status["tombola"]["counters"];
     counters[name].as_f64().expect("a number")

@@ -1,7 +1,7 @@
 //! Processes that do to a scheduler everything that processes can do to it.
 //!
-//! Each worker forks, starts threads, kills, stops, executes, changes users, CPUs, classes, nice values and tickets, of
-//! itself and of its children, at random; CPUs are switched off and on beneath them. Meanwhile the driver checks that
+//! Each worker forks, starts threads, kills, stops, executes, lends tickets, changes users, CPUs, classes, nice values and tickets,
+//! of itself and of its children, at random; CPUs are switched off and on beneath them. Meanwhile the driver checks that
 //! the kernel has not ejected the scheduler. In the end every worker must finish its step: one that waits for a thread that was
 //! lost less than the watchdog's time ago would not.
 
@@ -189,7 +189,7 @@ impl Worker {
     }
 
     fn step(&mut self) {
-        match self.below(14) {
+        match self.below(15) {
             0 => self.fork_and_perhaps_wait(),
             1 => self.threads(),
             2 => self.end_under_threads(),
@@ -203,6 +203,7 @@ impl Worker {
             10 => self.tickets(),
             11 => self.wake_in_turn(),
             12 => thread::yield_now(),
+            13 => self.lend(),
             _ => spin(self.below(500)),
         }
     }
@@ -347,6 +348,29 @@ impl Worker {
             command
         };
         // Refused while there are too many processes; tried again soon.
+        let _ = command.stdout(Stdio::null()).stderr(Stdio::null()).status();
+    }
+
+    /// To another worker or a child of one, as likely as not; the loan ends when one of the two does, or with its time.
+    fn lend(&mut self) {
+        let own = std::process::id();
+        let to = (u64::from(own) + self.below(100)).saturating_sub(50).max(1);
+        let tickets = match self.below(4) {
+            0 => "all".to_owned(),
+            _ => (1 + self.below(100)).to_string(),
+        };
+        let mut command = Command::new("tombola");
+        command.args([
+            "lend",
+            &tickets,
+            "--from",
+            &own.to_string(),
+            "--to",
+            &to.to_string(),
+        ]);
+        if tickets != "all" && self.below(2) == 0 {
+            command.args(["--for", "100ms"]);
+        }
         let _ = command.stdout(Stdio::null()).stderr(Stdio::null()).status();
     }
 
