@@ -484,8 +484,8 @@ impl Economy {
         ffi::reclaim(queue, rules, lender);
     }
 
-    /// An account for a loan of some of the lender's tickets, fewer than it has: a leaf beside the lender, which may go on running
-    /// and keeps its lag. `None`: there is no room for one more client. The account is then to be lent.
+    /// An account for a loan of some of the lender's tickets, fewer than it has: a leaf beside the lender, which may go on
+    /// running, and keeps its lag. `None`: there is no room for one more client. The account is then to be lent.
     pub fn split(&mut self, lender: u32, tickets: u32) -> Option<u32> {
         let (parent, all) = (self.client(lender).parent, self.client(lender).tickets);
         assert!(
@@ -497,8 +497,8 @@ impl Economy {
         Some(account)
     }
 
-    /// The reverse: an account that is idle and lent to nobody gives its tickets to the lender, which gets `most` tickets at most,
-    /// with what it has used beyond its due, or is owed. It is freed.
+    /// The reverse: an account that is idle and lent to nobody is freed. The lender gets its tickets, `most` at most, and with them
+    /// what the account has used beyond its due, or is owed.
     pub fn merge(&mut self, account: u32, lender: u32, most: u32) {
         assert_eq!(self.client(account).parent, self.client(lender).parent);
         assert_eq!(self.borrower(account), account, "leaf {account} is lent");

@@ -33,11 +33,16 @@ static __always_inline void note_use(struct tb_queue *q, struct task *t)
 		state->left[sixths]++;
 }
 
-/* Count p's run up to now. */
+/* Count p's run up to now, and who pays for it, for reports only. */
 static __always_inline void account_runtime(struct task_struct *p, struct task *t)
 {
 	u64 exec_ns = p->se.sum_exec_runtime, used_ns = exec_ns - t->exec_ns;
 
+	if (transfers()) {
+		t->paid = t->payer;
+		if (t->paid != t->client)
+			state_of(t->paid)->lent_ns += used_ns;
+	}
 	t->exec_ns = exec_ns;
 	t->sliced_ns += used_ns;
 	t->unpaid_ns += used_ns;
@@ -73,7 +78,7 @@ static __noinline int trace_run(struct task_struct *p, struct task *t, struct tb
 	if (t->sliced_ns && t->sliced_ns < t->slice_ns)
 		d->compensation_ppm = per_million(t->slice_ns - t->sliced_ns, t->sliced_ns);
 	d->kept = kept;
-	d->payer = transfers() ? state_of(process_of(q, t->charged))->tgid : d->tgid;
+	d->payer = transfers() && t->paid ? state_of(process_of(q, t->paid))->tgid : d->tgid;
 	d->preempted = p->scx.slice == 0 && t->sliced_ns < t->slice_ns;
 	tb_loop(TB_DEPTH) {
 		up = tb_at(q, i);

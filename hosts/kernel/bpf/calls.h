@@ -315,7 +315,7 @@ __noinline u64 lend_waiting_no_more(u32 leaf, u64 to)
 		t->will_lend_to = 0;
 		ended = 1;
 	}
-	if (t->by_call && lends(leaf) && (!to || lends_to == (u32)to)) {
+	if (t->loan & LOAN_BY_CALL && lends(leaf) && (!to || lends_to == (u32)to)) {
 		step_recall(number_of(leaf), now_ns());
 		ended = 1;
 	}
@@ -348,6 +348,19 @@ static __always_inline bool is_outdated(struct task_struct *p, struct task *t)
 	return true;
 }
 
+static __always_inline s64 call_loans(struct tombola_call *call, struct task_struct *p, struct task *t, u64 lender)
+{
+	bool mine = may_control(p);
+
+	if (!transfers())
+		return -EOPNOTSUPP;
+	if (call->op == TOMBOLA_RECLAIM)
+		return call_reclaim(call, t->client, lender, mine);
+	if (!mine)
+		return -EPERM;
+	return is_outdated(p, t) ? -EAGAIN : call_lend(call, t, lender);
+}
+
 static __always_inline bool is_about_loans(const struct tombola_call *call)
 {
 	return operations[call->op & (OPERATIONS - 1)].has & HAS_LOAN;
@@ -370,10 +383,8 @@ static __always_inline s64 call_process(struct tombola_call *call, struct run_qu
 			end_loans_of(client);
 		return call_reserve(call, &rq->economy, number);
 	}
-	if (is_about_loans(call) && !transfers())
-		return -EOPNOTSUPP;
-	if (call->op == TOMBOLA_RECLAIM)
-		return call_reclaim(call, t->client, number, may_control(p));
+	if (is_about_loans(call))
+		return call_loans(call, p, t, number);
 	/* The first process must not be frozen: without it, no orphan is reaped. */
 	if (call->op == TOMBOLA_SET_TICKETS && ((u32)call->value > TOMBOLA_TICKETS_MAX || (!(u32)call->value && p->tgid == 1)))
 		return -ERANGE;
@@ -382,8 +393,6 @@ static __always_inline s64 call_process(struct tombola_call *call, struct run_qu
 		return -EPERM;
 	if (is_outdated(p, t))
 		return -EAGAIN;
-	if (is_about_loans(call))
-		return call_lend(call, t, number);
 	end_loans_of(client);
 	if (call->op == TOMBOLA_MOVE_PROCESS)
 		return move_process(call, &rq->economy, number, by_caller(user));

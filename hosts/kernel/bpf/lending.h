@@ -49,9 +49,8 @@ static __always_inline void account_init(u32 account, u64 lender, u64 until_ns)
 	t->unpaid_ns = 0;
 	t->payer = TB_NONE;
 	t->pays_for = TB_NONE;
-	t->loan_lasts = 1;
+	t->loan = (u32)(LOAN_LASTS | LOAN_BY_CALL);
 	t->loans_stay = 0;
-	t->by_call = 1;
 	t->until_ns = until_ns;
 	t->lender = lender;
 }
@@ -182,30 +181,6 @@ static __always_inline bool is_lost(struct tb_queue *q, u32 account)
 	return number && (!tb_at(q, account)->lends_to || !lender || state_of(lender)->user != state_of(account)->user);
 }
 
-/*
- * Ends loans whose time is over, or that have lost their borrower or lender; of accounts from slot i up. Returns when the next one's time is
- * over; 0: none has a time.
- */
-__noinline u64 end_overdue_loans(u32 i, u64 now)
-{
-	struct run_queue *rq = first_queue();
-	u64 next_ns = 0, until_ns;
-
-	if (!rq)
-		return 0;
-	tb_loop(TB_CLIENTS) {
-		if (i >= tb_global_pool.fresh)
-			break;
-		until_ns = task_at(i)->until_ns;
-		if ((until_ns && until_ns <= now) || is_lost(&rq->economy, i))
-			give_back(number_of(i));
-		else if (until_ns && (!next_ns || until_ns < next_ns))
-			next_ns = until_ns;
-		i++;
-	}
-	return next_ns;
-}
-
 struct loan_timer {
 	struct bpf_timer timer;
 };
@@ -217,16 +192,42 @@ struct {
 	__type(value, struct loan_timer);
 } loan_timer SEC(".maps");
 
-u32 loan_timer_looks; /* so often has it been told to look: it sees that it has missed one */
+u32 first_account = 1; /* not a constant: the verifier would walk each round of the loop below from a known slot */
+u32 loan_timer_looks; /* so often has the timer been told to look: it sees that it has missed one */
+
+/*
+ * Ends loans whose time is over, or that have lost their borrower or lender. Returns when the next one's time is over; 0: none has
+ * a time. (Inline: see follow, groups.h.)
+ */
+static __always_inline u64 end_overdue_loans(struct tb_queue *q, u64 now)
+{
+	u64 next_ns = 0, until_ns;
+	u32 i = first_account;
+
+	tb_loop(TB_CLIENTS) {
+		if (i >= tb_global_pool.fresh)
+			break;
+		until_ns = task_at(i)->until_ns;
+		if ((until_ns && until_ns <= now) || is_lost(q, i))
+			give_back(number_of(i));
+		else if (until_ns && (!next_ns || until_ns < next_ns))
+			next_ns = until_ns;
+		i++;
+	}
+	return next_ns;
+}
 
 static int loan_timer_fired(void *map, u32 *key, struct loan_timer *value)
 {
+	struct run_queue *rq = first_queue();
 	u32 seen = loan_timer_looks;
 	u64 now, next_ns;
 
+	if (!rq)
+		return 0;
 	barrier();
 	now = now_ns();
-	next_ns = end_overdue_loans(FIRST_SLOT, now);
+	next_ns = end_overdue_loans(&rq->economy, now);
 	if (next_ns)
 		bpf_timer_start(&value->timer, next_ns - now, 0);
 	if (seen != loan_timer_looks)

@@ -149,7 +149,7 @@ static __always_inline u32 may_lend_to(struct tb_queue *q, u32 leaf, u64 loan)
 
 	if (!to || tb_at(q, to)->kind != TB_KIND_THREAD)
 		return TB_NONE;
-	if (!(loan & LOAN_BY_CALL) && state_of(to)->user != state_of(leaf)->user)
+	if (state_of(to)->user != state_of(leaf)->user && !(loan & LOAN_BY_CALL))
 		return TB_NONE;
 	thread = tb_borrower(q, to);
 	if (is_frozen(q, thread))
@@ -157,11 +157,12 @@ static __always_inline u32 may_lend_to(struct tb_queue *q, u32 leaf, u64 loan)
 	return loan & LOAN_LASTS || tb_at(q, thread)->state & TB_ACTIVE || task_at(thread)->loans_stay ? to : TB_NONE;
 }
 
+/* A thread that is about to sleep may wait already, if its affinity has just changed. */
 static __always_inline bool can_lend(struct tb_queue *q, u32 leaf, u64 loan)
 {
-	u8 state = tb_at(q, leaf)->state;
-
-	return loan & LOAN_IF_ASLEEP ? !state && !tb_at(q, leaf)->lends_to : !(state & TB_QUEUED);
+	if (loan & LOAN_IF_ASLEEP)
+		return !tb_at(q, leaf)->state && !tb_at(q, leaf)->lends_to;
+	return !(tb_at(q, leaf)->state & TB_QUEUED);
 }
 
 enum { LENT = 1, LENT_FOLLOW = 2 };
@@ -185,8 +186,7 @@ __noinline int step_lend(u32 leaf, u64 loan)
 		if (owes(leaf, 0))
 			charge(&rq->economy, leaf, 0, seed);
 		t->payer = TB_NONE;
-		t->loan_lasts = !!(loan & LOAN_LASTS);
-		t->by_call = !!(loan & LOAN_BY_CALL);
+		t->loan = (u32)loan;
 		thread = tb_lend(&rq->economy, leaf, to);
 		if (tb_at(&rq->economy, leaf)->lender || tb_at(&rq->economy, thread)->state != TB_ACTIVE)
 			follow = LENT_FOLLOW;
@@ -212,7 +212,7 @@ __noinline u32 step_end_loan(u32 leaf, u64 loan, u64 heir)
 	bpf_spin_lock(&rq->lock);
 	lender = tb_at(&rq->economy, leaf)->lender;
 	tb_loop(TB_LENT_MAX) {
-		if (!lender || loan & LOANS_END || !task_at(lender)->loan_lasts)
+		if (!lender || loan & LOANS_END || !(task_at(lender)->loan & LOAN_LASTS))
 			break;
 		lender = tb_at(&rq->economy, lender)->next_lender;
 	}

@@ -33,13 +33,6 @@ static __always_inline u32 payer_beside(u32 woken, u32 runner)
 	return transfers() && payer == woken ? runner : payer;
 }
 
-/* A thread is about to be charged to an account, perhaps not its own. (Without a branch, for the verifier.) */
-static __always_inline void note_payer(u32 leaf, u32 payer, u64 used_ns)
-{
-	task_at(leaf)->charged = payer;
-	state_of(payer)->lent_ns += used_ns * tb_is_some(payer ^ leaf);
-}
-
 /*
  * Charge the payer of a thread and its currencies for the time that the thread used, undo what was charged in advance, and charge
  * the next run in advance. What a frozen leaf uses is also charged to the currency that it comes from.
@@ -59,8 +52,6 @@ static __always_inline void charge_payer(struct tb_queue *q, u32 leaf, u64 used_
 		also = part_on(pays_for(q, payer), place_of_leaf(leaf));
 	q->charge_also = also;
 	state->precharge_ns = next_ns;
-	if (transfers())
-		note_payer(leaf, payer, used_ns);
 	tb_charge(q, RULES, payer);
 	charge_groups(q, tb_at(q, payer)->parent, ns);
 	if (several() && also)

@@ -276,14 +276,13 @@ struct task {
 	u32 payer;     /* the account that pays for its run; TB_NONE: its own, or it does not run and none has been chosen */
 	u32 pays_for;  /* it has lent to this thread, and may pay for the end of its run still */
 	u32 cpu;       /* where it began to run last */
-	u8 loan_lasts; /* it lends, also while the borrower sleeps */
 	u8 loans_stay; /* it sleeps, and loans to it have not ended by that */
-	u8 by_call;    /* it lends because a call asked for it; */
-	u8 once;       /* and will do so for one wait only */
+	u8 once;       /* it will lend by a call for one wait only */
+	u32 loan;      /* how it lends: LOAN_LASTS, LOAN_BY_CALL (loans.h) */
 	u64 will_lend_to; /* the number of the thread to which a call has it lend whenever it sleeps; 0: none */
 	u64 lender;    /* of the account of a loan (lending.h): the number of the process that lends; 0: it is a thread */
 	u64 until_ns;  /* and when that loan ends; 0: not by itself */
-	u32 charged;   /* the account that paid for its last run */
+	u32 paid;      /* of the run that it ends, the payer */
 	u64 forked;    /* the number of the thread that it forked last, since it slept; written by its own operations */
 	struct endpoint end; /* of the descriptor that it sleeps on or sends to (waits.h); written by its own operations */
 	/* Several run queues. Written under the lock of the queue that the leaf is on: */

@@ -244,9 +244,8 @@ static __always_inline u32 task_init(struct task_struct *p, struct task *forker)
 	t->sliced_ns = 0;
 	t->payer = TB_NONE;
 	t->pays_for = TB_NONE;
-	t->loan_lasts = 0;
+	t->loan = 0;
 	t->loans_stay = 0;
-	t->by_call = 0;
 	t->will_lend_to = 0;
 	t->forked = 0;
 	t->client = leaf;

@@ -6,8 +6,10 @@
  */
 #include "tombola.h"
 
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <sys/wait.h>
 
 enum { NOT_RUNNING = 3, NO_PID = 0x7ffffffe };
 
@@ -100,6 +102,51 @@ static void use_currencies(int fd)
 	expect("nothing reserved", 0, tombola_get_reserved(fd, TOMBOLA_RESERVED_ALL));
 }
 
+/* A process that sleeps. */
+static pid_t sleeper(void)
+{
+	pid_t pid = fork();
+
+	if (pid)
+		return pid;
+	for (;;)
+		pause();
+}
+
+/* It has 300 tickets. */
+static void use_loans(int fd)
+{
+	pid_t self = getpid(), child = sleeper();
+
+	expect("lend", 0, tombola_lend(fd, self, child, 100, 0));
+	expect("tickets that are left", 200, tombola_get_tickets(fd, self));
+	expect("lend for a time", 0, tombola_lend(fd, self, child, 50, 600000));
+	expect("what the borrower has of its own", 300, tombola_get_tickets(fd, child));
+	expect("lend all that is left", -ERANGE, tombola_lend(fd, self, child, 150, 0));
+	expect("lend none", -ERANGE, tombola_lend(fd, self, child, 0, 0));
+	expect("lend 2^32 - 1", -ERANGE, tombola_lend(fd, self, child, ~0u, 0));
+	expect("lend to itself", -EINVAL, tombola_lend(fd, self, self, 10, 0));
+	expect("lend to no process", -ESRCH, tombola_lend(fd, self, NO_PID, 10, 0));
+	expect("lend to another user's", -EPERM, tombola_lend(fd, self, 1, 10, 0));
+	expect("lend another user's", -EPERM, tombola_lend(fd, 1, self, 10, 0));
+	expect("lend another user's while it waits", -EPERM, tombola_lend_while_waiting(fd, 1, self, 0));
+	expect("reclaim another user's", -EPERM, tombola_reclaim(fd, 1, 0));
+	expect("tickets are still so many", 150, tombola_get_tickets(fd, self));
+	expect("reclaim", 2, tombola_reclaim(fd, self, child));
+	expect("tickets again", 300, tombola_get_tickets(fd, self));
+	expect("reclaim twice", -ENOENT, tombola_reclaim(fd, self, child));
+	expect("lend while waiting", 0, tombola_lend_while_waiting(fd, self, child, 0));
+	expect("to itself", -EINVAL, tombola_lend_while_waiting(fd, self, self, 0));
+	expect("reclaim that", 1, tombola_reclaim(fd, self, 0));
+	expect("lend the next time", 0, tombola_lend_while_waiting(fd, self, child, 1));
+	expect("lend before the borrower exits", 0, tombola_lend(fd, self, child, 100, 0));
+	kill(child, SIGKILL);
+	waitpid(child, NULL, 0);
+	/* Kernels before 6.18 may report the exit later. */
+	tombola_reclaim(fd, self, 0);
+	expect("tickets after that", 300, tombola_get_tickets(fd, self));
+}
+
 static void be_refused_currencies(int fd)
 {
 	static const char *const names[] = { "", "-a", "a b", "a/b", "a:b", "\xc3\xa4", "a-name-of-24-characters_" };
@@ -162,7 +209,7 @@ static void tamper(int fd, int tree_fd)
 	char large[4096], unended[TOMBOLA_NAME];
 
 	expect("garbage operation", -ENOSYS, raw(fd, 0xdeadbeef, self, 0));
-	expect("next operation", -ENOSYS, raw(fd, TOMBOLA_SET_DEFAULT + 1, self, 0));
+	expect("next operation", -ENOSYS, raw(fd, TOMBOLA_RECLAIM + 1, self, 0));
 	expect("counter beyond the last", -EINVAL, raw(fd, TOMBOLA_GET_COUNTER, TOMBOLA_COUNTERS, 0));
 	expect("oversized counter", -EINVAL, raw(fd, TOMBOLA_GET_COUNTER, 0xffffffff, 0));
 	expect("oversized process", -ESRCH, raw(fd, TOMBOLA_GET_TICKETS, 0xffffffff, 0));
@@ -210,6 +257,7 @@ int main(void)
 	root_base = tombola_get_base_tickets(fd, 0);
 	use(fd);
 	use_currencies(fd);
+	use_loans(fd);
 	be_refused(fd);
 	be_refused_currencies(fd);
 	tamper(fd, tree_fd);
