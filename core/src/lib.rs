@@ -497,8 +497,8 @@ impl Economy {
         Some(account)
     }
 
-    /// The reverse: an account that is idle and lent to nobody is freed. The lender gets its tickets, `most` at most, and with them
-    /// what the account has used beyond its due, or is owed.
+    /// The reverse: an account that is idle and lent to nobody is freed. The lender gets its tickets, up to `most`, and with
+    /// them what the account has used beyond its due, or is owed.
     pub fn merge(&mut self, account: u32, lender: u32, most: u32) {
         assert_eq!(self.client(account).parent, self.client(lender).parent);
         assert_eq!(self.borrower(account), account, "leaf {account} is lent");

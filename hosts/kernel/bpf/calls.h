@@ -237,7 +237,7 @@ static __always_inline s64 move_process(struct tombola_call *call, struct tb_que
 	return to ? move_running(number, to, how) : -ENOENT;
 }
 
-/* The number of the thread to which a loan goes, or a negative error: the caller must control the thread, or the lender (`mine`). */
+/* The number of the thread to which a loan goes, or a negative error. The caller must control that, or the lender (`mine`). */
 static __always_inline s64 borrower_of(const struct tombola_call *call, bool mine)
 {
 	struct task_struct *p = bpf_task_from_vpid((s32)call->to);

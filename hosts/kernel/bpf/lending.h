@@ -196,8 +196,8 @@ u32 first_account = 1; /* not a constant: the verifier would walk each round of 
 u32 loan_timer_looks; /* so often has the timer been told to look: it sees that it has missed one */
 
 /*
- * Ends loans whose time is over, or that have lost their borrower or lender. Returns when the next one's time is over; 0: none has
- * a time. (Inline: see follow, groups.h.)
+ * Ends loans whose time is over, or that have lost their borrower or lender. Returns when the next one's time is over; 0: none
+ * has a time. (Inline: see follow, groups.h.)
  */
 static __always_inline u64 end_overdue_loans(struct tb_queue *q, u64 now)
 {

@@ -84,8 +84,8 @@ static __always_inline void follow_down(u32 lender)
 }
 
 /*
- * A loan ends although its lender does not wake up, and the lender sleeps on: it pays for nobody any more, not even for the end of
- * a run. Returns the lender; TB_NONE: it was removed.
+ * A loan ends although its lender does not wake up, and the lender sleeps on: it pays for nobody any more, not even for the end
+ * of a run. Returns the lender; TB_NONE: it was removed.
  */
 __noinline u32 step_recall(u64 number, u64 now)
 {

@@ -88,8 +88,8 @@ enum tombola_op {
 
 	/* Loans; `to`: tid. The owner of both, or CAP_SYS_NICE */
 	TOMBOLA_LEND = 19,             /* id: pid; to; value: tickets, fewer than it has; ms: for how long, 0 without end */
-	TOMBOLA_LEND_WAITING = 20,     /* id: tid; to; all that the thread has whenever it sleeps; value: 1 next time only, else 0 */
-	TOMBOLA_RECLAIM = 21,          /* id: pid; to, 0 for anybody; out[0]: how many loans have ended. The owner of one of them */
+	TOMBOLA_LEND_WAITING = 20,     /* id: tid; to; all that the thread has whenever it sleeps; value: 1 only once, 0 always */
+	TOMBOLA_RECLAIM = 21,          /* id: pid; to, 0 for anybody; out[0]: how many have ended. The owner of one of them */
 };
 
 struct tombola_call {
@@ -154,8 +154,8 @@ enum tombola_counter {
 struct tombola_node {
 	__u32 index;   /* its slot, which is reused after it was removed */
 	__u32 parent;  /* the slot of the currency that it is a client of; 0 for base and the frozen root */
-	__u32 kind;    /* 1 base, 2 best-effort, 3 user, 4 process, 5 thread, 6 currency, 7 reservation, 8 frozen, 9 loan of tickets;
-	                * 0 removed */
+	__u32 kind;    /* 1 base, 2 best-effort, 3 user, 4 process, 5 thread, 6 currency, 7 reservation, 8 frozen, 9 loan of
+	                * tickets; 0 removed */
 	__u32 id;      /* uid of a user and of a currency's owner, tgid of a process, tid of a thread, borrower's of a loan */
 	__u32 tickets; /* in the parent's currency */
 	__u32 active;  /* 1 if runnable, or a currency with a runnable thread */

@@ -204,11 +204,11 @@ struct Tree {
 
 /// Print one row for each run of a thread (needs root)
 ///
-/// Prints until ctrl-C. Columns: TIME when the run ended, in seconds since the first row; RAN how long the thread ran, in ms;
-/// PAYER the process on whose tickets it ran, if that was another one; TICKETS of its process, OF all tickets in that draw; VALUE the process's share of the machine, by tickets; COMP its
-/// compensation for the unused part of the quantum, in percent of its tickets; END how the run ended: kept (the thread was drawn
-/// again), or preempted (by another thread's wake-up or a yield). Only one trace can run at a time; if it is too slow, runs are
-/// missing.
+/// Prints until ctrl-C. Columns: TIME when the run ended, in seconds since the first row; PAYER the process on whose tickets the
+/// thread ran, if that was another one; RAN how long it ran, in ms; TICKETS of its process, OF all tickets in that draw; VALUE
+/// the process's share of the machine, by tickets; COMP its compensation for the unused part of the quantum, in percent of its
+/// tickets; END how the run ended: kept (the thread was drawn again), or preempted (by another thread's wake-up or a yield).
+/// Only one trace can run at a time; if it is too slow, runs are missing.
 #[derive(clap::Args)]
 #[command(after_help = EXIT_STATUS)]
 struct Trace {
