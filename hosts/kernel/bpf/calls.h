@@ -43,6 +43,7 @@ const volatile struct {
 	[TOMBOLA_LEND] = { ABOUT_PROCESS, HAS_VALUE | HAS_LOAN },
 	[TOMBOLA_LEND_WAITING] = { ABOUT_PROCESS, HAS_VALUE | HAS_LOAN },
 	[TOMBOLA_RECLAIM] = { ABOUT_PROCESS, HAS_LOAN },
+	[TOMBOLA_SET_SERVER] = { ABOUT_PROCESS, HAS_VALUE },
 };
 
 static __noinline u64 nr_waiting(void)
@@ -383,6 +384,8 @@ static __always_inline s64 call_process(struct tombola_call *call, struct run_qu
 			end_loans_of(client);
 		return call_reserve(call, &rq->economy, number);
 	}
+	if (call->op == TOMBOLA_SET_SERVER)
+		return may_nice() ? step_set_server(number, (u32)call->value) : -EPERM;
 	if (is_about_loans(call))
 		return call_loans(call, p, t, number);
 	/* The first process must not be frozen: without it, no orphan is reaped. */

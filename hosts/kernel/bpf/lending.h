@@ -159,6 +159,23 @@ static __always_inline void end_loans_of(u32 client)
 		give_all_back(FIRST_SLOT, number_of(client), TB_NONE);
 }
 
+/* Other users lend to a process that they wait for, and to what it forks; or not. */
+__noinline int step_set_server(u64 number, u32 serves)
+{
+	struct run_queue *rq = first_queue();
+	int ret = -ESRCH;
+
+	if (!rq)
+		return ret;
+	bpf_spin_lock(&rq->lock);
+	if (client_of(&rq->economy, number)) {
+		state_of((u32)number)->serves = serves & 1;
+		ret = 0;
+	}
+	bpf_spin_unlock(&rq->lock);
+	return ret;
+}
+
 /* A process has become a currency: accounts that were its only thread's are its own. */
 __noinline int relabel_accounts(u32 i, u64 from, u64 to)
 {

@@ -149,7 +149,7 @@ static __always_inline u32 may_lend_to(struct tb_queue *q, u32 leaf, u64 loan)
 
 	if (!to || tb_at(q, to)->kind != TB_KIND_THREAD)
 		return TB_NONE;
-	if (state_of(to)->user != state_of(leaf)->user && !(loan & LOAN_BY_CALL))
+	if (state_of(to)->user != state_of(leaf)->user && !(loan & LOAN_BY_CALL) && !state_of(process_of(q, to))->serves)
 		return TB_NONE;
 	thread = tb_borrower(q, to);
 	if (is_frozen(q, thread))

@@ -148,6 +148,7 @@ __noinline int step_new_thread(u64 leaf_of_forker, u32 process, u64 numbers, u64
 			state->home = forking->home;
 			state->limit = forking->limit;
 			state->frozen = forking->frozen;
+			state->serves = forking->serves;
 			forking->child = leaf;
 			forking->child_tid = (u32)numbers;
 			forking->forked_ns = tb_at(&rq->economy, part_on(beside, place))->young_ns + ran_ns;

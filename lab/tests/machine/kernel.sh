@@ -361,6 +361,20 @@ loans() {
     end
 }
 
+# alice's client with 800 tickets waits for bob's server with 1, which the rules name, beside hogs of alice, bob and a third user
+servers() {
+    as bob 'lnice -t 1 query serve --clients 1'
+    until [ -S /tmp/query.socket ]; do sleep 0.1; done
+    chmod 777 /tmp/query.socket
+    as alice 'lnice -t 800 query ask'
+    as alice burn
+    as bob burn
+    crowd 1
+    # The daemon looks each second.
+    sleep 2
+    measure servers 1 "$seconds"
+}
+
 late() { # NAME FILE
     echo "LATE $(tr '\n' ' ' <"$2")"
 }
@@ -479,6 +493,7 @@ kernel_thread() {
 }
 
 chrt --reset-on-fork --fifo --pid 10 $$
+echo "servers = [\"$(readlink -f "$(command -v query)")\"]" >/tmp/servers.toml
 schedule "--verbose $options"
 
 for set in "$@"; do "$set"; done
