@@ -18,9 +18,9 @@ pub enum Waits {
 }
 
 impl Client {
-    /// Process `from` lends so many of its tickets, fewer than it has, to thread `to`: until [`Self::reclaim`], for a time that is
-    /// rounded up to ms and at most 49 days, or until one of them exits. It has the others meanwhile. For the owner of both, or
-    /// with CAP_SYS_NICE.
+    /// Process `from` lends so many of its tickets, fewer than it has, to thread `to`: until [`Self::reclaim`], for a time that
+    /// is rounded up to ms and at most 49 days, or until one of them exits. It has the others meanwhile. For the owner of both,
+    /// or with CAP_SYS_NICE.
     pub fn lend(&self, from: u32, to: u32, tickets: u32, time: Option<Duration>) -> Result<()> {
         let ms = time.map_or(0, |time| time.as_micros().div_ceil(1000).max(1));
         let call = Call {

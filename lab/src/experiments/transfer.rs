@@ -1,7 +1,7 @@
 //! A client lends tickets to another one and takes them back (Koster's Syncopation, 2000, 4.5).
 //!
-//! There 40 and 10 % of the CPU are reserved for the two; here they hold 40 and 10 of 100 tickets. An instruction takes 1 ns, as for
-//! films (film.rs): the commands that lend and reclaim take the CPU from all meanwhile.
+//! There 40 and 10 % of the CPU are reserved for the two; here they hold 40 and 10 of 100 tickets. An instruction takes 1 ns, as
+//! for films (film.rs): the commands that lend and reclaim take the CPU from all meanwhile.
 
 use super::film::FAST;
 use super::rows::{compared_row, share_row};

@@ -1,7 +1,7 @@
 //! Processes that do to a scheduler everything that processes can do to it.
 //!
-//! Each worker forks, starts threads, kills, stops, executes, lends tickets, changes users, CPUs, classes, nice values and tickets,
-//! of itself and of its children, at random; CPUs are switched off and on beneath them. Meanwhile the driver checks that
+//! Each worker forks, starts threads, kills, stops, executes, lends tickets, changes users, CPUs, classes, nice values and
+//! tickets, of itself and of its children, at random; CPUs are switched off and on beneath them. Meanwhile the driver checks that
 //! the kernel has not ejected the scheduler. In the end every worker must finish its step: one that waits for a thread that was
 //! lost less than the watchdog's time ago would not.
 
