@@ -204,11 +204,12 @@ TB_FN u32 tb_reclaim(struct tb_queue *q, u32 lender)
 		return 0;
 	tb_withdraw(q, lender);
 	tb_loop(TB_LENT_MAX) {
-		if (*link == lender)
+		if (!*link || *link == lender)
 			break;
 		link = &tb_at(q, *link)->next_lender;
 	}
-	*link = l->next_lender;
+	if (*link == lender)
+		*link = l->next_lender;
 	tb_count_lent(q, lender, 0 - (l->lent + 1));
 	l->lends_to = TB_NONE;
 	l->next_lender = TB_NONE;

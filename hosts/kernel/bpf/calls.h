@@ -43,7 +43,6 @@ const volatile struct {
 	[TOMBOLA_LEND] = { ABOUT_PROCESS, HAS_VALUE | HAS_LOAN },
 	[TOMBOLA_LEND_WAITING] = { ABOUT_PROCESS, HAS_VALUE | HAS_LOAN },
 	[TOMBOLA_RECLAIM] = { ABOUT_PROCESS, HAS_LOAN },
-	[TOMBOLA_SET_SERVER] = { ABOUT_PROCESS, HAS_VALUE },
 };
 
 static __noinline u64 nr_waiting(void)
@@ -273,64 +272,66 @@ __noinline s64 lend_tickets(u64 lender, u64 to, u64 tickets, u32 ms)
 	return 0;
 }
 
-/* The thread lends all that it has whenever it sleeps; or only once. If it sleeps now, it lends now. */
-__noinline s64 lend_waiting(u32 leaf, u64 to, u32 once)
+/* From its next sleep on, a thread lends all that it has whenever it sleeps, or only once; `to` 0: no longer. */
+__noinline s64 step_will_lend(u64 number, u64 to, u32 once)
 {
-	struct task *t = task_at(leaf);
+	struct run_queue *rq = first_queue();
+	u32 leaf = (u32)number;
+	s64 ret = -ESRCH;
 
-	if (!leaf)
-		return -ESRCH;
+	if (!rq)
+		return ret;
 	if (leaf == (u32)to)
 		return -EINVAL;
-	t->once = once & 1;
-	t->will_lend_to = to;
-	if (!(step_lend(leaf, to | LOAN_LASTS | LOAN_BY_CALL | LOAN_IF_ASLEEP) & LENT))
-		return 0;
-	if (t->once)
-		t->will_lend_to = 0;
-	follow_borrower(leaf);
-	return 0;
+	bpf_spin_lock(&rq->lock);
+	if (client_of(&rq->economy, number)) {
+		task_at(leaf)->once = once & 1;
+		task_at(leaf)->will_lend_to = to;
+		ret = 0;
+	}
+	bpf_spin_unlock(&rq->lock);
+	return ret;
 }
 
-static __always_inline s64 call_lend(const struct tombola_call *call, struct task *t, u64 lender)
+static __always_inline s64 call_lend(const struct tombola_call *call, u64 thread, u64 lender)
 {
 	s64 to = borrower_of(call, false);
 
 	if (to < 0)
 		return to;
 	if (call->op == TOMBOLA_LEND_WAITING)
-		return lend_waiting(t->client, (u64)to, (u32)call->value);
+		return step_will_lend(thread, (u64)to, (u32)call->value);
 	return lend_tickets(lender, (u64)to, call->value, call->ms);
 }
 
 /* A thread lends no more by a call, or not to the leaf `to`. Returns whether it would have, or does. */
-__noinline u64 lend_waiting_no_more(u32 leaf, u64 to)
+__noinline u64 lend_waiting_no_more(u64 thread, u64 to)
 {
+	u32 leaf = (u32)thread, lends_to = tb_global_pool.client[slot(leaf)].lends_to;
 	struct task *t = task_at(leaf);
-	u32 lends_to = tb_global_pool.client[slot(leaf)].lends_to;
 	u64 ended = 0;
 
-	if (!leaf)
-		return 0;
 	if (t->will_lend_to && (!to || t->will_lend_to == to)) {
-		t->will_lend_to = 0;
+		step_will_lend(thread, 0, 0);
 		ended = 1;
 	}
 	if (t->loan & LOAN_BY_CALL && lends(leaf) && (!to || lends_to == (u32)to)) {
-		step_recall(number_of(leaf), now_ns());
+		step_recall(thread, now_ns());
+		if (has_lenders(leaf))
+			follow_down(leaf);
 		ended = 1;
 	}
 	return ended;
 }
 
 /* For the lender's owner, or the borrower's. */
-static __always_inline s64 call_reclaim(struct tombola_call *call, u32 leaf, u64 lender, bool mine)
+static __always_inline s64 call_reclaim(struct tombola_call *call, u64 thread, u64 lender, bool mine)
 {
 	s64 to = call->to ? borrower_of(call, mine) : mine ? 0 : -EPERM;
 
 	if (to < 0)
 		return to;
-	call->out[0] = lend_waiting_no_more(leaf, (u64)to) + (u64)give_all_back(FIRST_SLOT, lender, (u32)to);
+	call->out[0] = lend_waiting_no_more(thread, (u64)to) + (u64)give_all_back(FIRST_SLOT, lender, (u32)to);
 	return call->out[0] ? 0 : -ENOENT;
 }
 
@@ -351,15 +352,19 @@ static __always_inline bool is_outdated(struct task_struct *p, struct task *t)
 
 static __always_inline s64 call_loans(struct tombola_call *call, struct task_struct *p, struct task *t, u64 lender)
 {
+	u64 thread = number_of(t->client);
 	bool mine = may_control(p);
 
 	if (!transfers())
 		return -EOPNOTSUPP;
+	/* Look again, as in call_process. The first thread of a process may have exited before the others. */
+	if (task_find(p)->client != (u32)thread || (!(u32)thread && call->op == TOMBOLA_LEND_WAITING))
+		return -ESRCH;
 	if (call->op == TOMBOLA_RECLAIM)
-		return call_reclaim(call, t->client, lender, mine);
+		return call_reclaim(call, thread, lender, mine);
 	if (!mine)
 		return -EPERM;
-	return is_outdated(p, t) ? -EAGAIN : call_lend(call, t, lender);
+	return is_outdated(p, t) ? -EAGAIN : call_lend(call, thread, lender);
 }
 
 static __always_inline bool is_about_loans(const struct tombola_call *call)
@@ -373,6 +378,7 @@ static __always_inline s64 call_process(struct tombola_call *call, struct run_qu
 	u64 number = number_of(client);
 	struct task *t = task_find(p); /* for the second look, so after the number */
 	u32 user; /* read before the check: the step refuses if the owner changes after it */
+	s64 ret;
 
 	/* Look again: the number is the client's only if the process still had the client when it was read. */
 	if (!client || process_by(t, &rq->economy, (u32)p->tgid) != client)
@@ -382,10 +388,11 @@ static __always_inline s64 call_process(struct tombola_call *call, struct run_qu
 	if (call->op == TOMBOLA_RESERVE) {
 		if (may_nice())
 			end_loans_of(client);
-		return call_reserve(call, &rq->economy, number);
+		ret = call_reserve(call, &rq->economy, number);
+		if (!ret)
+			end_loans_of(client);
+		return ret;
 	}
-	if (call->op == TOMBOLA_SET_SERVER)
-		return may_nice() ? step_set_server(number, (u32)call->value) : -EPERM;
 	if (is_about_loans(call))
 		return call_loans(call, p, t, number);
 	/* The first process must not be frozen: without it, no orphan is reaped. */
@@ -398,8 +405,12 @@ static __always_inline s64 call_process(struct tombola_call *call, struct run_qu
 		return -EAGAIN;
 	end_loans_of(client);
 	if (call->op == TOMBOLA_MOVE_PROCESS)
-		return move_process(call, &rq->economy, number, by_caller(user));
-	return fund(number, call->value, user, p->real_cred->uid.val == caller_uid(), TOMBOLA_TICKETS_MAX);
+		ret = move_process(call, &rq->economy, number, by_caller(user));
+	else
+		ret = fund(number, call->value, user, p->real_cred->uid.val == caller_uid(), TOMBOLA_TICKETS_MAX);
+	if (!ret)
+		end_loans_of(client);
+	return ret;
 }
 
 /* Letters, digits, '_', '.' and '-', but '-' not first; padded with NULs, at least one. */

@@ -27,7 +27,8 @@ static __always_inline s64 may_lend_tickets(struct tb_queue *q, u64 lender, u64 
 {
 	u32 client = client_of(q, lender), borrower = client_of(q, to);
 
-	if (!client || !borrower || tb_at(q, borrower)->kind != TB_KIND_THREAD)
+	/* Either may be just exiting. */
+	if (!client || !tb_at(q, client)->parent || !borrower || task_at(borrower)->client != borrower)
 		return -ESRCH;
 	if (client == borrower)
 		return -EINVAL;
@@ -86,6 +87,15 @@ __noinline s64 step_lend_tickets(u64 lender, u64 to, u32 tickets, u64 until_ns)
 	return ret;
 }
 
+/* How many tickets a lender may have after it got some back: no more than its limit, if it has not more already. */
+static __always_inline u32 most_after(struct tb_queue *q, u32 lender)
+{
+	u32 limit = state_of(lender)->limit;
+
+	limit = limit > TOMBOLA_TICKETS_MAX ? TOMBOLA_TICKETS_MAX : limit;
+	return (u32)tb_max(tb_at(q, lender)->tickets, limit);
+}
+
 /*
  * An account whose loan has ended gives its tickets back, and is freed; if the lender has gone to another currency meanwhile, or
  * exited, they are no more. Returns the group that it was in; TB_NONE: it was freed before.
@@ -106,8 +116,8 @@ __noinline u32 step_give_back(u64 number)
 			lender = process_of(&rq->economy, lender);
 		if (lender)
 			state_of(lender)->lent -= tb_at(&rq->economy, account)->tickets;
-		if (lender && tb_at(&rq->economy, lender)->parent == group)
-			tb_merge(&rq->economy, RULES, account, lender, TOMBOLA_TICKETS_MAX);
+		if (lender && tb_at(&rq->economy, lender)->parent == group && state_of(lender)->user == state_of(account)->user)
+			tb_merge(&rq->economy, RULES, account, lender, most_after(&rq->economy, lender));
 		task_at(account)->lender = 0;
 		task_at(account)->until_ns = 0;
 		tb_put(&rq->economy, account, TB_NONE, 0);
@@ -139,41 +149,41 @@ __noinline int give_all_back(u32 i, u64 lender, u32 to)
 {
 	struct run_queue *rq = first_queue();
 	int ended = 0;
+	u64 number;
 
 	if (!rq)
 		return 0;
 	tb_loop(TB_CLIENTS) {
 		if (i >= tb_global_pool.fresh)
 			break;
+		/* Before the look: what is found then is what has this number, or nothing has it any more. */
+		number = number_of(i);
+		barrier();
 		if (task_at(i)->lender == lender && (!to || tb_at(&rq->economy, i)->lends_to == to))
-			ended += give_back(number_of(i));
+			ended += give_back(number);
 		i++;
 	}
 	return ended;
 }
 
-/* All, before the lender is changed. */
+/* All, before and after the lender is changed: another thread may lend meanwhile. */
 static __always_inline void end_loans_of(u32 client)
 {
 	if (transfers() && state_of(client)->lent)
 		give_all_back(FIRST_SLOT, number_of(client), TB_NONE);
 }
 
-/* Other users lend to a process that they wait for, and to what it forks; or not. */
-__noinline int step_set_server(u64 number, u32 serves)
+__noinline int step_relabel(u32 account, u64 from, u64 to)
 {
 	struct run_queue *rq = first_queue();
-	int ret = -ESRCH;
 
 	if (!rq)
-		return ret;
+		return 0;
 	bpf_spin_lock(&rq->lock);
-	if (client_of(&rq->economy, number)) {
-		state_of((u32)number)->serves = serves & 1;
-		ret = 0;
-	}
+	if (task_at(account)->lender == from)
+		task_at(account)->lender = to;
 	bpf_spin_unlock(&rq->lock);
-	return ret;
+	return 0;
 }
 
 /* A process has become a currency: accounts that were its only thread's are its own. */
@@ -183,7 +193,7 @@ __noinline int relabel_accounts(u32 i, u64 from, u64 to)
 		if (i >= tb_global_pool.fresh)
 			break;
 		if (task_at(i)->lender == from)
-			task_at(i)->lender = to;
+			step_relabel(i, from, to);
 		i++;
 	}
 	return 0;
@@ -218,15 +228,17 @@ u32 loan_timer_looks; /* so often has the timer been told to look: it sees that 
  */
 static __always_inline u64 end_overdue_loans(struct tb_queue *q, u64 now)
 {
-	u64 next_ns = 0, until_ns;
+	u64 next_ns = 0, until_ns, number;
 	u32 i = first_account;
 
 	tb_loop(TB_CLIENTS) {
 		if (i >= tb_global_pool.fresh)
 			break;
+		number = number_of(i);
+		barrier();
 		until_ns = task_at(i)->until_ns;
 		if ((until_ns && until_ns <= now) || is_lost(q, i))
-			give_back(number_of(i));
+			give_back(number);
 		else if (until_ns && (!next_ns || until_ns < next_ns))
 			next_ns = until_ns;
 		i++;

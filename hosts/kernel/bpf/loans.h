@@ -96,6 +96,8 @@ __noinline u32 step_recall(u64 number, u64 now)
 		return TB_NONE;
 	bpf_spin_lock(&rq->lock);
 	leaf = client_of(&rq->economy, number);
+	if (tb_at(&rq->economy, leaf)->kind != TB_KIND_THREAD)
+		leaf = TB_NONE;
 	thread = leaf && lends(leaf) ? tb_borrower(&rq->economy, leaf) : task_at(leaf)->pays_for;
 	if (thread && is_lent_by(&rq->economy, task_at(thread)->payer, leaf)) {
 		settle_until(&rq->economy, thread, now, seed);
@@ -139,8 +141,7 @@ __noinline int step_choose_payer(u32 leaf)
 #define LOANS_END (1ull << 29)  /* all loans to it end, also those that last */
 #define LOANS_PASS (1ull << 28) /* loans to it pass to the thread that it has forked since it slept last, if any */
 #define LOAN_BY_CALL (1ull << 27) /* a call asked for it, which has checked whether this thread may lend to that one */
-#define LOAN_IF_ASLEEP (1ull << 26) /* the thread is not about to sleep: it lends if it sleeps, and does not lend already */
-#define LOAN_FLAGS (LOAN_LASTS | LOANS_STAY | LOANS_END | LOANS_PASS | LOAN_BY_CALL | LOAN_IF_ASLEEP)
+#define LOAN_FLAGS (LOAN_LASTS | LOANS_STAY | LOANS_END | LOANS_PASS | LOAN_BY_CALL)
 
 /* The leaf that a sleeping thread may lend to; TB_NONE: none. Nobody lends to a thread that sleeps for something unknown. */
 static __always_inline u32 may_lend_to(struct tb_queue *q, u32 leaf, u64 loan)
@@ -149,20 +150,15 @@ static __always_inline u32 may_lend_to(struct tb_queue *q, u32 leaf, u64 loan)
 
 	if (!to || tb_at(q, to)->kind != TB_KIND_THREAD)
 		return TB_NONE;
-	if (state_of(to)->user != state_of(leaf)->user && !(loan & LOAN_BY_CALL) && !state_of(process_of(q, to))->serves)
+	if (state_of(to)->user != state_of(leaf)->user && !(loan & LOAN_BY_CALL))
 		return TB_NONE;
 	thread = tb_borrower(q, to);
 	if (is_frozen(q, thread))
 		return TB_NONE;
-	return loan & LOAN_LASTS || tb_at(q, thread)->state & TB_ACTIVE || task_at(thread)->loans_stay ? to : TB_NONE;
-}
-
-/* A thread that is about to sleep may wait already, if its affinity has just changed. */
-static __always_inline bool can_lend(struct tb_queue *q, u32 leaf, u64 loan)
-{
-	if (loan & LOAN_IF_ASLEEP)
-		return !tb_at(q, leaf)->state && !tb_at(q, leaf)->lends_to;
-	return !(tb_at(q, leaf)->state & TB_QUEUED);
+	/* A thread that is just exiting sleeps for good. */
+	if (loan & LOAN_LASTS)
+		return task_at(to)->client == to ? to : TB_NONE;
+	return tb_at(q, thread)->state & TB_ACTIVE || task_at(thread)->loans_stay ? to : TB_NONE;
 }
 
 enum { LENT = 1, LENT_FOLLOW = 2 };
@@ -182,7 +178,7 @@ __noinline int step_lend(u32 leaf, u64 loan)
 		return 0;
 	bpf_spin_lock(&rq->lock);
 	to = may_lend_to(&rq->economy, leaf, loan);
-	if (to && can_lend(&rq->economy, leaf, loan)) {
+	if (to && !(tb_at(&rq->economy, leaf)->state & TB_QUEUED)) {
 		if (owes(leaf, 0))
 			charge(&rq->economy, leaf, 0, seed);
 		t->payer = TB_NONE;

@@ -150,14 +150,27 @@ static __always_inline u64 settle_until(struct tb_queue *q, u32 thread, u64 now,
 	return ran_ns;
 }
 
-/* Where a loan ends, a run is charged if the borrower has other lenders, or lends itself. */
+/* Where a loan ends, a run may be charged if the borrower has other lenders, also through this one, or lends itself. */
 static __always_inline u32 new_seed_of_loan(u32 lender)
 {
-	struct tb_client *l = &tb_global_pool.client[slot(lender)], *b = &tb_global_pool.client[slot(l->lends_to)];
+	u32 to = tb_global_pool.client[slot(lender)].lends_to;
+	struct tb_client *b = &tb_global_pool.client[slot(to)];
 
-	if (!tombola_config.rules.lottery || !lends(lender) || (!b->lends_to && b->lent == l->lent + 1))
+	if (!tombola_config.rules.lottery || !lends(lender) || (!b->lends_to && b->lent == 1))
 		return 0;
 	return bpf_get_prandom_u32();
+}
+
+/*
+ * Must an account whose loan has ended not pay for the end of a run? That of a loan by a call (lending.h), which may be freed at
+ * any time, and one that pays for the end of another thread's run still. (Without branches, for the verifier.)
+ */
+static __always_inline u64 must_not_go_on(u32 account, u32 thread)
+{
+	u32 other = task_at(account)->pays_for;
+	u64 pays = 1 ^ tb_is_some(task_at(other)->payer ^ account);
+
+	return tb_is_some(task_at(account)->lender) | (pays & tb_is_some(other) & tb_is_some(other ^ thread));
 }
 
 /*
@@ -169,7 +182,7 @@ static __always_inline u32 new_seed_of_loan(u32 lender)
 static __always_inline void reclaim(struct tb_queue *q, u32 lender, u64 now, u32 seed)
 {
 	u32 thread, payer, next;
-	u64 ran_ns, rest_ns;
+	u64 ran_ns, rest_ns, passes_on;
 
 	if (!lends(lender))
 		return;
@@ -179,10 +192,12 @@ static __always_inline void reclaim(struct tb_queue *q, u32 lender, u64 now, u32
 	if (!is_lent_by(q, payer, lender))
 		return;
 	next = tb_at(q, thread)->lender;
-	if (!(tb_at(q, next)->state & TB_ACTIVE)) {
+	passes_on = tb_is_some(tb_at(q, next)->state & TB_ACTIVE);
+	if (!(passes_on | must_not_go_on(payer, thread))) {
 		task_at(payer)->pays_for = thread;
 		return;
 	}
+	next &= 0 - (u32)passes_on;
 	rest_ns = state_of(thread)->precharge_ns;
 	ran_ns = settle_until(q, thread, now, seed);
 	task_at(thread)->payer = next;

@@ -244,7 +244,6 @@ struct client_state {
 	u8 urgent;   /* of a leaf: it is among urgent_leaves, a bit for each kind */
 	u8 closed;   /* of a currency or user that is about to be removed: nothing may be moved into it */
 	u8 empty;    /* of a user: no client belonged to it when purge_users looked last */
-	u8 serves;   /* of a process: other users' threads, too, lend to its threads while they wait for them */
 };
 
 struct client_state client_states[TB_CLIENTS];

@@ -148,7 +148,6 @@ __noinline int step_new_thread(u64 leaf_of_forker, u32 process, u64 numbers, u64
 			state->home = forking->home;
 			state->limit = forking->limit;
 			state->frozen = forking->frozen;
-			state->serves = forking->serves;
 			forking->child = leaf;
 			forking->child_tid = (u32)numbers;
 			forking->forked_ns = tb_at(&rq->economy, part_on(beside, place))->young_ns + ran_ns;
@@ -248,6 +247,8 @@ static __always_inline u32 task_init(struct task_struct *p, struct task *forker)
 	t->loan = 0;
 	t->loans_stay = 0;
 	t->will_lend_to = 0;
+	t->lender = 0;
+	t->until_ns = 0;
 	t->forked = 0;
 	t->client = leaf;
 	return leaf;
@@ -318,6 +319,7 @@ static __always_inline void update_owner(struct task_struct *p, struct task *t)
 	if (same < 0)
 		return;
 	t->uid = uid;
+	t->will_lend_to = 0;
 	if (same)
 		return;
 	count(TOMBOLA_COUNT_USER_CHANGED);
@@ -404,8 +406,12 @@ static __always_inline void charge_heir(struct task_struct *p, struct task *t, u
 }
 
 #define LAST (1ull << 32)
+#define HAS_LENDERS (1ull << 33)
 
-/* A leaf that is inactive is no client any more. Returns the group that it was in, and LAST if that has no clients now. */
+/*
+ * A leaf that is inactive is no client any more. Returns the group that it was in, and LAST if that has no clients now; or
+ * HAS_LENDERS: somebody has lent to it meanwhile, and nothing was done.
+ */
 __noinline u64 step_remove_leaf(u32 leaf)
 {
 	struct run_queue *rq = queue_of(leaf);
@@ -414,6 +420,10 @@ __noinline u64 step_remove_leaf(u32 leaf)
 	if (!rq)
 		return TB_NONE;
 	bpf_spin_lock(&rq->lock);
+	if (transfers() && tb_at(&rq->economy, leaf)->lender) {
+		bpf_spin_unlock(&rq->lock);
+		return HAS_LENDERS;
+	}
 	group = parent_of(&rq->economy, leaf);
 	tb_put(&rq->economy, leaf, TB_NONE, 0);
 	if (left_group((u32)group))
@@ -427,7 +437,7 @@ __noinline u64 step_remove_leaf(u32 leaf)
 /* The thread has exited: free its client, and its process's with the last thread. */
 static __always_inline void task_exit(struct task *t)
 {
-	u32 leaf = t->client, group, tgid = t->tgid, *known, lent;
+	u32 leaf = t->client, group, tgid = t->tgid, *known;
 	u64 left;
 
 	if (!leaf)
@@ -435,12 +445,15 @@ static __always_inline void task_exit(struct task *t)
 	t->client = TB_NONE;
 	end_all_loans(leaf);
 	leave(leaf);
-	lent = state_of(leaf)->lent;
 	left = step_remove_leaf(leaf);
+	if (left & HAS_LENDERS) {
+		end_all_loans(leaf);
+		left = step_remove_leaf(leaf);
+	}
 	group = (u32)left;
 	step_free_leaf(leaf);
 	free_empty_reservation(group);
-	if (transfers() && lent)
+	if (transfers() && state_of(leaf)->lent)
 		loan_timer_look();
 	if (tb_global_pool.client[slot(group)].kind != TB_KIND_PROCESS || !(left & LAST))
 		return;
@@ -449,8 +462,7 @@ static __always_inline void task_exit(struct task *t)
 	if (known && *known == group)
 		bpf_map_delete_elem(&processes, &tgid);
 	__sync_fetch_and_sub(&nr_processes, 1);
-	lent = state_of(group)->lent;
 	free_group(number_of(group));
-	if (transfers() && lent)
+	if (transfers() && state_of(group)->lent)
 		loan_timer_look();
 }

@@ -209,13 +209,16 @@ static __always_inline bool is_automatic(void)
 	return transfers() && tombola_config.transfer == TRANSFER_AUTO;
 }
 
-static __always_inline u64 lends_by_call(struct task *t)
+/* What a thread lends by a call, it lends for the user that it had then. */
+static __always_inline u64 lends_by_call(struct task_struct *p, struct task *t)
 {
+	const struct cred *cred = p->real_cred;
 	u64 to = t->will_lend_to;
+	bool other = !cred || cred->uid.val != t->uid;
 
-	if (t->once)
+	if (t->once || other)
 		t->will_lend_to = 0;
-	return to | LOAN_LASTS | LOAN_BY_CALL;
+	return other ? 0 : to | LOAN_LASTS | LOAN_BY_CALL;
 }
 
 /* The loan that is to be made as the current thread goes to sleep (LOAN_FLAGS, loans.h). */
@@ -235,7 +238,7 @@ static __noinline u64 sleeps_for(struct task_struct *p, struct task *t)
 	if (p->__state & TASK_UNINTERRUPTIBLE)
 		return LOANS_STAY | (is_automatic() ? waits_for_kernel_lock(p) : 0);
 	if (t->will_lend_to)
-		return lends_by_call(t);
+		return lends_by_call(p, t);
 	if (!is_automatic())
 		return 0;
 	regs = (struct pt_regs *)bpf_task_pt_regs(p);

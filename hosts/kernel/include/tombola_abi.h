@@ -90,7 +90,6 @@ enum tombola_op {
 	TOMBOLA_LEND = 19,             /* id: pid; to; value: tickets, fewer than it has; ms: for how long, 0 without end */
 	TOMBOLA_LEND_WAITING = 20,     /* id: tid; to; all that the thread has whenever it sleeps; value: 1 only once, 0 always */
 	TOMBOLA_RECLAIM = 21,          /* id: pid; to, 0 for anybody; out[0]: how many have ended. The owner of one of them */
-	TOMBOLA_SET_SERVER = 22,       /* id: pid; value: 1 other users, too, lend to it while they wait, 0 not. CAP_SYS_NICE */
 };
 
 struct tombola_call {

@@ -59,7 +59,6 @@ pub enum Op {
     Lend = 19,
     LendWaiting = 20,
     Reclaim = 21,
-    SetServer = 22,
 }
 
 /// The context of the BPF program `call`; the kernel writes the answer to `out`.

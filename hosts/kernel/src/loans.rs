@@ -64,18 +64,6 @@ impl Client {
         }
     }
 
-    /// Threads of other users, too, lend their tickets to a process while they wait for it, and to those that it forks from now
-    /// on; or not, as at first. Needs CAP_SYS_NICE.
-    pub fn set_server(&self, pid: u32, serves: bool) -> Result<()> {
-        let call = Call {
-            value: serves.into(),
-            ..about(Op::SetServer, pid, 0)
-        };
-        self.ask_for(call)
-            .map(|_| ())
-            .map_err(|errno| about_process(errno, pid))
-    }
-
     fn ask_for(&self, mut call: Call) -> nix::Result<Call> {
         self.carry_out(&mut call)?;
         Ok(call)

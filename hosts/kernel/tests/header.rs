@@ -107,7 +107,6 @@ fn operations() -> Vec<(&'static str, usize)> {
         ("TOMBOLA_LEND", Op::Lend as usize),
         ("TOMBOLA_LEND_WAITING", Op::LendWaiting as usize),
         ("TOMBOLA_RECLAIM", Op::Reclaim as usize),
-        ("TOMBOLA_SET_SERVER", Op::SetServer as usize),
         ("TOMBOLA_RESERVED_MACHINE", reserved::MACHINE),
         ("TOMBOLA_RESERVED_ALL", reserved::ALL),
         ("TOMBOLA_RESERVED_FLOOR", reserved::FLOOR),

@@ -454,48 +454,6 @@ fn tickets_are_lent(kernel: Kernel, options: &'static str) {
     idle(&cases);
 }
 
-/// Three users have a third each; of alice's, her client has 800 of 900 parts. What it has, bob's server uses.
-fn servers_of_the_rules_are_lent_to(kernel: Kernel) {
-    let cases = Run {
-        kernel,
-        cpus: 1,
-        caches: 1,
-        options: "--policy stride --rules /tmp/servers.toml",
-        seconds: 10,
-        sets: "servers",
-    }
-    .cases();
-    let status = &cases["servers"].windows[0];
-    let all: f64 = ["alice", "bob", "u1"]
-        .map(|name| user(status, name))
-        .iter()
-        .sum();
-    for name in ["alice", "bob", "u1"] {
-        close(
-            &format!("servers, {name}"),
-            user(status, name) / all,
-            1.0 / 3.0,
-            0.01,
-        );
-    }
-    let of_client = processes(status, "alice", "query")[0] / user(status, "alice");
-    close(
-        "servers, the client's part of alice's",
-        of_client,
-        800.0 / 900.0,
-        0.02,
-    );
-    let lent = lent(status, "alice") / user(status, "alice");
-    close("servers, used by the server", lent, 800.0 / 900.0, 0.03);
-    idle(&cases);
-}
-
-#[test]
-#[ignore = "boots a virtual machine: make test"]
-fn servers_of_the_rules_are_lent_to_by_all_users() {
-    servers_of_the_rules_are_lent_to(Kernel::Oldest);
-}
-
 #[test]
 #[ignore = "boots a virtual machine: make test"]
 fn tickets_are_lent_by_commands() {

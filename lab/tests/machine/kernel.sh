@@ -336,13 +336,11 @@ loans() {
     measure lender-changed 1 "$seconds"
 
     # Who sleeps lends all that it has: 800 tickets, to a server with 1 beside a hog with 100.
-    as alice 'lnice -t 800 sleep 1000'
-    lender=$!
     as alice 'lnice -t 1 burn'
     borrower=$!
     as alice burn
     sleep 0.5
-    of_user alice tombola lend all --from $lender --to $borrower
+    as alice "lnice -t 800 sh -c 'tombola lend all --from \$\$ --to $borrower; exec sleep 1000'"
     measure all-lent 1 "$seconds"
 
     echo "CASE rights"
@@ -359,20 +357,6 @@ loans() {
     done
     of_user alice tombola lend 100 --from $lender --to $borrower 2>&1 | head -1
     end
-}
-
-# alice's client with 800 tickets waits for bob's server with 1, which the rules name, beside hogs of alice, bob and a third user
-servers() {
-    as bob 'lnice -t 1 query serve --clients 1'
-    until [ -S /tmp/query.socket ]; do sleep 0.1; done
-    chmod 777 /tmp/query.socket
-    as alice 'lnice -t 800 query ask'
-    as alice burn
-    as bob burn
-    crowd 1
-    # The daemon looks each second.
-    sleep 2
-    measure servers 1 "$seconds"
 }
 
 late() { # NAME FILE
@@ -493,7 +477,6 @@ kernel_thread() {
 }
 
 chrt --reset-on-fork --fifo --pid 10 $$
-echo "servers = [\"$(readlink -f "$(command -v query)")\"]" >/tmp/servers.toml
 schedule "--verbose $options"
 
 for set in "$@"; do "$set"; done
