@@ -192,6 +192,7 @@ __noinline int relabel_accounts(u32 i, u64 from, u64 to)
 	tb_loop(TB_CLIENTS) {
 		if (i >= tb_global_pool.fresh)
 			break;
+		empty_registers();
 		if (task_at(i)->lender == from)
 			step_relabel(i, from, to);
 		i++;
