@@ -15,6 +15,11 @@ pub enum Under {
     Frozen,
 }
 
+/// A thread, or a loan of tickets. A loan is active like a thread, and so is its borrower beside it, although one CPU serves both.
+pub fn is_leaf(node: &Node) -> bool {
+    [kind::THREAD, kind::LOAN].contains(&node.kind)
+}
+
 pub fn is_process(node: &Node, parent_kind: Option<u32>) -> bool {
     match node.kind {
         kind::PROCESS => true,

@@ -4,9 +4,9 @@
 //! counts as one thread, which is too little if it has several.
 
 use crate::entitlement::{Client as Claim, water_fill};
-use crate::sample::{Sample, Under};
+use crate::sample::{Sample, Under, is_leaf};
 use nix::unistd::Uid;
-use tombola_kernel::abi::{Node, kind};
+use tombola_kernel::abi::kind;
 
 /// The entitlement and the value of each node of a sample.
 pub struct Shares {
@@ -25,11 +25,6 @@ impl Shares {
             worth: worth(sample),
         }
     }
-}
-
-// A loan of tickets is active like a thread, and so is its borrower beside it: both count, although one CPU serves them.
-fn is_leaf(node: &Node) -> bool {
-    [kind::THREAD, kind::LOAN].contains(&node.kind)
 }
 
 // Leaves out this process, which runs only to take the sample.

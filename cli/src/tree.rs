@@ -33,8 +33,8 @@ pub struct Branch {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub uid: Option<u32>,
     /// The threads to which it lends now.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub lends_to: Vec<u32>,
+    #[serde(skip_serializing_if = "BTreeSet::is_empty")]
+    pub lends_to: BTreeSet<u32>,
     /// In the parent's currency; best effort and reservations: in base. 0: frozen.
     pub tickets: u32,
     /// In base tickets, the mean over the samples in which it was active; null if it never was.
@@ -139,13 +139,7 @@ impl Builder<'_> {
             kind,
             name,
             pid: (account.is_process || node.kind == kind::LOAN).then_some(node.tgid),
-            lends_to: (self
-                .borrowers
-                .get(&node.index)
-                .into_iter()
-                .flatten()
-                .copied())
-            .collect(),
+            lends_to: self.borrowers.remove(&node.index).unwrap_or_default(),
             uid: is_owned.then_some(node.uid),
             tickets: account.tickets(),
             worth: account.worth(),

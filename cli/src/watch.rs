@@ -5,7 +5,7 @@
 
 pub use crate::sample::Under;
 
-use crate::sample::{Sample, is_process};
+use crate::sample::{Sample, is_leaf, is_process};
 use crate::shares::Shares;
 use serde::Serialize;
 use std::collections::HashMap;
@@ -139,7 +139,7 @@ impl Watched {
                 worth_sum: 0.0,
                 worth_samples: 0,
             });
-            if [kind::THREAD, kind::LOAN].contains(&node.kind) {
+            if is_leaf(node) {
                 let more = node.lent_ns.saturating_sub(account.last.lent_ns);
                 *self.lent_ns.entry(node.tgid).or_default() += more;
             }

@@ -1,7 +1,7 @@
 //! Loans by calls: a process lends some of its tickets to a thread, or a thread lends all that it has while it waits.
 
 use crate::abi::{self, Call, Op};
-use crate::calls::{Client, about_process, failed, no_process, not_owner, out_of_tickets};
+use crate::calls::{Client, failed, no_process, not_owner, out_of_tickets};
 use crate::error::{Error, Result};
 use crate::names::{process_name, process_owner};
 use nix::errno::Errno;
@@ -23,12 +23,12 @@ impl Client {
     /// or with CAP_SYS_NICE.
     pub fn lend(&self, from: u32, to: u32, tickets: u32, time: Option<Duration>) -> Result<()> {
         let ms = time.map_or(0, |time| time.as_micros().div_ceil(1000).max(1));
-        let call = Call {
+        let mut call = Call {
             value: tickets.into(),
             ms: u32::try_from(ms).unwrap_or(u32::MAX),
             ..about(Op::Lend, from, to)
         };
-        self.ask_for(call).map(|_| ()).map_err(|errno| match errno {
+        self.carry_out(&mut call).map_err(|errno| match errno {
             Errno::ERANGE if !(abi::TICKETS_MIN..=abi::TICKETS_MAX).contains(&tickets) => {
                 out_of_tickets(tickets)
             }
@@ -44,29 +44,23 @@ impl Client {
     /// Thread `from` lends all that it has to thread `to` while it waits, for whatever it waits. For the owner of both, or with
     /// CAP_SYS_NICE.
     pub fn lend_while_waiting(&self, from: u32, to: u32, waits: Waits) -> Result<()> {
-        let call = Call {
+        let mut call = Call {
             value: u64::from(waits == Waits::Next),
             ..about(Op::LendWaiting, from, to)
         };
-        self.ask_for(call)
-            .map(|_| ())
+        self.carry_out(&mut call)
             .map_err(|errno| self.about_loan(errno, from, to))
     }
 
     /// Ends loans of a process and of its thread with the same number, those to thread `to` or all, and returns how many. For the
     /// owner of the process or of the thread, or with CAP_SYS_NICE.
     pub fn reclaim(&self, from: u32, to: Option<u32>) -> Result<u64> {
-        let borrower = to.unwrap_or(0);
-        match self.ask_for(about(Op::Reclaim, from, borrower)) {
-            Ok(call) => Ok(call.out[0]),
+        let mut call = about(Op::Reclaim, from, to.unwrap_or(0));
+        match self.carry_out(&mut call) {
+            Ok(()) => Ok(call.out[0]),
             Err(Errno::ENOENT) => Err(Error::NoLoan { from, to }),
             Err(errno) => Err(self.about_loan(errno, from, to.unwrap_or(from))),
         }
-    }
-
-    fn ask_for(&self, mut call: Call) -> nix::Result<Call> {
-        self.carry_out(&mut call)?;
-        Ok(call)
     }
 
     fn about_loan(&self, errno: Errno, from: u32, to: u32) -> Error {
@@ -87,8 +81,7 @@ impl Client {
             Errno::EBUSY => Error::TooManyLenders { pid: to },
             Errno::EOPNOTSUPP => Error::NoLoans,
             Errno::ENOSPC => Error::NoSlot,
-            errno @ (Errno::ENODEV | Errno::EAGAIN) => failed(errno),
-            errno => about_process(errno, from),
+            other => failed(other),
         }
     }
 }

@@ -3,7 +3,9 @@
 //! Tickets of base are given in percent: a reservation's, and 25 for best effort. What is not reserved or not used is shared in
 //! proportion, so a running client gets its percents out of the sum of all running clients'.
 
-use super::rows::{TIGHT, chance_row, compared_row, lottery_row, received, share_row, within_row};
+use super::rows::{
+    TIGHT, chance_row, compared_row, due, lottery_row, received, share_row, within_row,
+};
 use crate::experiment::{Bench, Experiment, Method};
 use crate::plan::{Client, Course, Deadline, Group, Plan, Request, Scheduler};
 use crate::play::Played;
@@ -40,11 +42,6 @@ pub fn best_effort(user: u32) -> Client {
         groups: vec![Group::new("best-effort", BEST_EFFORT_PERCENT * 100)],
         ..Client::burning(user, 100)
     }
-}
-
-/// The share due to one of the clients with these percents.
-fn due(percents: &[u32], client: usize) -> f64 {
-    f64::from(percents[client]) / f64::from(percents.iter().sum::<u32>())
 }
 
 pub const PROPORTIONAL: Experiment = Experiment {

@@ -14,6 +14,11 @@ pub(super) const LOTTERY_ERRORS_MAX: f64 = 3.0;
 /// A set of errors less likely than this is not chance.
 pub(super) const CHANCE_MIN: f64 = 0.01;
 
+/// The share due to one of the clients with these tickets, or percents of base.
+pub(super) fn due(tickets: &[u32], client: usize) -> f64 {
+    f64::from(tickets[client]) / f64::from(tickets.iter().sum::<u32>())
+}
+
 pub(super) fn stride_row(name: String, measured: f64, due: f64, published: Option<f64>) -> Row {
     within_row(name, measured, due, STRIDE_ERROR_MAX, published)
 }

@@ -4,7 +4,7 @@
 //! for films (film.rs): the commands that lend and reclaim take the CPU from all meanwhile.
 
 use super::film::FAST;
-use super::rows::{compared_row, share_row};
+use super::rows::{compared_row, due, share_row};
 use crate::experiment::{Bench, Experiment, Method};
 use crate::plan::{Client, Course, Loan, Plan, Scheduler};
 use crate::play::Played;
@@ -167,10 +167,6 @@ fn share(one: &(Plan, Course), phase: &Phase, client: usize) -> Row {
             compared_row(name, measured, due)
         }
     }
-}
-
-fn due(tickets: &[u32; 3], client: usize) -> f64 {
-    f64::from(tickets[client]) / f64::from(tickets.iter().sum::<u32>())
 }
 
 /// How far a client is ever from what is due, from the first sample on, through both changes.
