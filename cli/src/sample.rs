@@ -15,7 +15,7 @@ pub enum Under {
     Frozen,
 }
 
-/// A thread, or a loan of tickets. A loan is active like a thread, and so is its borrower beside it, although one CPU serves both.
+/// A thread, or a loan of tickets. A loan is active like a thread, and so is its borrower beside it; one CPU serves both.
 pub fn is_leaf(node: &Node) -> bool {
     [kind::THREAD, kind::LOAN].contains(&node.kind)
 }

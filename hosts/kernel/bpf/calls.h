@@ -253,46 +253,6 @@ static __always_inline s64 borrower_of(const struct tombola_call *call, bool min
 	return ret;
 }
 
-/* A global function, like steps (steps.h). */
-__noinline s64 lend_tickets(u64 lender, u64 to, u64 tickets, u32 ms)
-{
-	u64 until_ns = ms ? now_ns() + (u64)ms * 1000000 : 0;
-	s64 account;
-
-	if (tickets < TOMBOLA_TICKETS_MIN || tickets > TOMBOLA_TICKETS_MAX)
-		return -ERANGE;
-	for_each_running((u32)lender, now_ns(), 0);
-	account = step_lend_tickets(lender, to, (u32)tickets, until_ns);
-	if (account < 0)
-		return account;
-	count(TOMBOLA_COUNT_LENT);
-	follow_borrower((u32)account);
-	if (until_ns)
-		loan_timer_look();
-	return 0;
-}
-
-/* From its next sleep on, a thread lends all that it has whenever it sleeps, or only once; `to` 0: no longer. */
-__noinline s64 step_will_lend(u64 number, u64 to, u32 once)
-{
-	struct run_queue *rq = first_queue();
-	u32 leaf = (u32)number;
-	s64 ret = -ESRCH;
-
-	if (!rq)
-		return ret;
-	if (leaf == (u32)to)
-		return -EINVAL;
-	bpf_spin_lock(&rq->lock);
-	if (client_of(&rq->economy, number)) {
-		task_at(leaf)->once = once & 1;
-		task_at(leaf)->will_lend_to = to;
-		ret = 0;
-	}
-	bpf_spin_unlock(&rq->lock);
-	return ret;
-}
-
 static __always_inline s64 call_lend(const struct tombola_call *call, u64 thread, u64 lender)
 {
 	s64 to = borrower_of(call, false);
@@ -302,26 +262,6 @@ static __always_inline s64 call_lend(const struct tombola_call *call, u64 thread
 	if (call->op == TOMBOLA_LEND_WAITING)
 		return step_will_lend(thread, (u64)to, (u32)call->value);
 	return lend_tickets(lender, (u64)to, call->value, call->ms);
-}
-
-/* A thread lends no more by a call, or not to the leaf `to`. Returns whether it would have, or does. */
-__noinline u64 lend_waiting_no_more(u64 thread, u64 to)
-{
-	u32 leaf = (u32)thread, lends_to = tb_global_pool.client[slot(leaf)].lends_to;
-	struct task *t = task_at(leaf);
-	u64 ended = 0;
-
-	if (t->will_lend_to && (!to || t->will_lend_to == to)) {
-		step_will_lend(thread, 0, 0);
-		ended = 1;
-	}
-	if (t->loan & LOAN_BY_CALL && lends(leaf) && (!to || lends_to == (u32)to)) {
-		step_recall(thread, now_ns());
-		if (has_lenders(leaf))
-			follow_down(leaf);
-		ended = 1;
-	}
-	return ended;
 }
 
 /* For the lender's owner, or the borrower's. */
@@ -385,26 +325,20 @@ static __always_inline s64 call_process(struct tombola_call *call, struct run_qu
 		return -ESRCH;
 	if (call->op == TOMBOLA_GET_TICKETS || call->op == TOMBOLA_GET_WINS || call->op == TOMBOLA_GET_QUANTUM_USE)
 		return is_visible(&rq->economy, client) ? get_of_process(call, &rq->economy, client) : -EPERM;
-	if (call->op == TOMBOLA_RESERVE) {
-		if (may_nice())
-			end_loans_of(client);
-		ret = call_reserve(call, &rq->economy, number);
-		if (!ret)
-			end_loans_of(client);
-		return ret;
-	}
 	if (is_about_loans(call))
 		return call_loans(call, p, t, number);
 	/* The first process must not be frozen: without it, no orphan is reaped. */
 	if (call->op == TOMBOLA_SET_TICKETS && ((u32)call->value > TOMBOLA_TICKETS_MAX || (!(u32)call->value && p->tgid == 1)))
 		return -ERANGE;
 	user = state_of(client)->user;
-	if (!may_control(p))
+	if (!(call->op == TOMBOLA_RESERVE ? may_nice() : may_control(p)))
 		return -EPERM;
 	if (is_outdated(p, t))
 		return -EAGAIN;
 	end_loans_of(client);
-	if (call->op == TOMBOLA_MOVE_PROCESS)
+	if (call->op == TOMBOLA_RESERVE)
+		ret = call_reserve(call, &rq->economy, number);
+	else if (call->op == TOMBOLA_MOVE_PROCESS)
 		ret = move_process(call, &rq->economy, number, by_caller(user));
 	else
 		ret = fund(number, call->value, user, p->real_cred->uid.val == caller_uid(), TOMBOLA_TICKETS_MAX);

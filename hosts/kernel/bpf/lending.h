@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * Loans of some of a process's tickets to a thread, by a call (TOMBOLA_LEND). Both run as they please meanwhile.
+ * Loans by calls. Of some of a process's tickets to a thread (TOMBOLA_LEND): both run as they please meanwhile.
  *
  *   alice (1000) ──┬── lender (10, before 40)
  *                  └── account (30) ──lends──> a thread of bob's
@@ -12,6 +12,9 @@
  * exits, changes its user, or is about to be given other tickets, frozen, moved, or given a reservation. What need not be done at
  * that moment a timer does at once after it. Each of these may meet another one: a step takes a number, which is valid until the
  * account is freed, and does nothing after that.
+ *
+ * And of all that a thread has while it sleeps (TOMBOLA_LEND_WAITING): a loan like that of a thread which waits for a known one
+ * (sleeps_for), but to whom the call says.
  */
 #pragma once
 #include "loans.h"
@@ -285,4 +288,71 @@ static __always_inline int loan_timer_init(void)
 		return -EINVAL;
 	bpf_timer_init(&timer->timer, &loan_timer, CLOCK_MONOTONIC);
 	return (int)bpf_timer_set_callback(&timer->timer, loan_timer_fired);
+}
+
+/* A lender has exited, or changed its user: the timer ends its loans. */
+static __always_inline void lose_lender(u32 client)
+{
+	if (transfers() && state_of(client)->lent)
+		loan_timer_look();
+}
+
+/* A global function, like steps (steps.h). */
+__noinline s64 lend_tickets(u64 lender, u64 to, u64 tickets, u32 ms)
+{
+	u64 until_ns = ms ? now_ns() + (u64)ms * 1000000 : 0;
+	s64 account;
+
+	if (tickets < TOMBOLA_TICKETS_MIN || tickets > TOMBOLA_TICKETS_MAX)
+		return -ERANGE;
+	for_each_running((u32)lender, now_ns(), 0);
+	account = step_lend_tickets(lender, to, (u32)tickets, until_ns);
+	if (account < 0)
+		return account;
+	count(TOMBOLA_COUNT_LENT);
+	follow_borrower((u32)account);
+	if (until_ns)
+		loan_timer_look();
+	return 0;
+}
+
+/* From its next sleep on, a thread lends all that it has whenever it sleeps, or only once; `to` 0: no longer. */
+__noinline s64 step_will_lend(u64 number, u64 to, u32 once)
+{
+	struct run_queue *rq = first_queue();
+	u32 leaf = (u32)number;
+	s64 ret = -ESRCH;
+
+	if (!rq)
+		return ret;
+	if (leaf == (u32)to)
+		return -EINVAL;
+	bpf_spin_lock(&rq->lock);
+	if (client_of(&rq->economy, number)) {
+		task_at(leaf)->once = once & 1;
+		task_at(leaf)->will_lend_to = to;
+		ret = 0;
+	}
+	bpf_spin_unlock(&rq->lock);
+	return ret;
+}
+
+/* A thread lends no more by a call, or not to the leaf `to`. Returns whether it would have, or does. */
+__noinline u64 lend_waiting_no_more(u64 thread, u64 to)
+{
+	u32 leaf = (u32)thread, lends_to = tb_global_pool.client[slot(leaf)].lends_to;
+	struct task *t = task_at(leaf);
+	u64 ended = 0;
+
+	if (t->will_lend_to && (!to || t->will_lend_to == to)) {
+		step_will_lend(thread, 0, 0);
+		ended = 1;
+	}
+	if (t->loan & LOAN_BY_CALL && lends(leaf) && (!to || lends_to == (u32)to)) {
+		step_recall(thread, now_ns());
+		if (has_lenders(leaf))
+			follow_down(leaf);
+		ended = 1;
+	}
+	return ended;
 }

@@ -325,8 +325,7 @@ static __always_inline void update_owner(struct task_struct *p, struct task *t)
 	count(TOMBOLA_COUNT_USER_CHANGED);
 	settle_bill(t->client, 0);
 	process = number_of(process_of(&rq->economy, t->client));
-	if (transfers() && state_of((u32)process)->lent)
-		loan_timer_look();
+	lose_lender((u32)process);
 	move(process, user, 0);
 	move(process, BY_TICKETS, AT_ONCE);
 	kick_idle(); /* the former user may have frozen it */
@@ -453,8 +452,7 @@ static __always_inline void task_exit(struct task *t)
 	group = (u32)left;
 	step_free_leaf(leaf);
 	free_empty_reservation(group);
-	if (transfers() && state_of(leaf)->lent)
-		loan_timer_look();
+	lose_lender(leaf);
 	if (tb_global_pool.client[slot(group)].kind != TB_KIND_PROCESS || !(left & LAST))
 		return;
 	/* Another process may have the tgid by now: kernels before 6.18 report an exit late. */
@@ -463,6 +461,5 @@ static __always_inline void task_exit(struct task *t)
 		bpf_map_delete_elem(&processes, &tgid);
 	__sync_fetch_and_sub(&nr_processes, 1);
 	free_group(number_of(group));
-	if (transfers() && state_of(group)->lent)
-		loan_timer_look();
+	lose_lender(group);
 }
