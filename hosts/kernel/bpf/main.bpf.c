@@ -296,8 +296,8 @@ void BPF_STRUCT_OPS(tombola_dispatch, s32 cpu, struct task_struct *prev)
 		/* Without a new slice the kernel enqueues this thread (ENQ_LAST), and 6.16 then idles until something happens. */
 		if (kthread)
 			task_set_slice(prev, tombola_config.rules.quantum_ns);
-		/* It is frozen. On an idle CPU it goes on until a slice ends outside of an RCU read section. */
-		else if (held && in_rcu_section(prev) && state_of(held)->frozen_ns <= URGENT_MOST_NS) {
+		/* It is frozen. On an idle CPU it goes on until a slice ends in user mode. */
+		else if (held && (in_rcu_section(prev) || !in_user_mode(prev)) && !has_spent(held)) {
 			state_of(held)->frozen_ns += task_at(held)->sliced_ns;
 			keep(cpu, prev, &rq->economy, now, SLICE_URGENT_NS);
 		}
@@ -307,7 +307,7 @@ void BPF_STRUCT_OPS(tombola_dispatch, s32 cpu, struct task_struct *prev)
 		c->drawn_ns = now;
 	waiting = rq->economy.waiting + (held && winner != held);
 	if (drawn & DRAW_URGENT)
-		slice_ns = SLICE_URGENT_NS;
+		slice_ns = drawn & DRAW_LONGER ? SLICE_SPENT_NS : SLICE_URGENT_NS;
 	else if (drawn & DRAW_OVERDUE)
 		slice_ns = SLICE_OVERDUE_NS;
 	else if (c->shortest)
@@ -391,7 +391,7 @@ void BPF_STRUCT_OPS(tombola_running, struct task_struct *p)
 	if (p->scx.slice > tombola_config.rules.quantum_ns && (c->next || rq->economy.waiting))
 		task_set_slice(p, tombola_config.rules.quantum_ns);
 	/* It was frozen after it was drawn. */
-	if (p->scx.slice > SLICE_URGENT_NS && is_frozen(&rq->economy, t->client))
+	if (p->scx.slice > SLICE_URGENT_NS && c->turn_leaf != t->client && is_frozen(&rq->economy, t->client))
 		task_set_slice(p, SLICE_OVERDUE_NS);
 	t->slice_ns = p->scx.slice;
 	/* A thread that was not drawn was not charged in advance. It need not be while none waits. */

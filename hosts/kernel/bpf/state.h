@@ -40,9 +40,16 @@
  */
 #define SLICE_OVERDUE_NS 20000ull
 #define SLICE_URGENT_NS 250000ull
+/*
+ * The same for one after which SPENT_PAUSE follows, while no other thread waits: the next turn there comes only when minor_timer
+ * fires.
+ */
+#define SLICE_SPENT_NS 5000000ull
 /* After a slice out of turn, a CPU that others want is theirs for so many times as long as that slice took. */
 #define OVERDUE_PAUSE 100
 #define URGENT_PAUSE 30
+/* After that of a thread that has had more than URGENT_MOST_NS since it was frozen, also while no other thread waits. */
+#define SPENT_PAUSE 150
 /*
  * The same once the overdue leaf has waited for 4 x tombola_config.patience_ns, and for urgent turns once a grace period is late.
  * From 5 x patience_ns on, the pauses, and all slices that are not out of turn, are SLICE_MIN_NS. The kernel's watchdog waits for
@@ -53,7 +60,8 @@
 #define LATE_PAUSE 5
 /*
  * Urgent leaves of a kind (enum urgency) at a time: at most so many in all, a power of two; and of one user, frozen ones and
- * readers. A frozen one is urgent for so much CPU time.
+ * readers. A frozen one that makes system calls without end is stopped only by chance, where it is in user mode. After so much
+ * CPU time its turns are rarer (SPENT_PAUSE), so that a freeze stops it; but it has turns, since it may hold a lock.
  */
 #define NR_URGENT 2048
 #define NR_FROZEN_OF_USER 32
@@ -359,7 +367,7 @@ struct cpu {
 	u64 turn_ns;    /* when that began */
 	u64 turn_end_ns; /* when the last of these slices ended, */
 	u64 turn_took_ns; /* how long it took, */
-	u32 turn_was_urgent; /* and whether its leaf was urgent */
+	u32 turn_pause; /* and for how many times as long a pause follows */
 	u32 late;       /* the leaf whose slice out of turn ends as soon as it begins; TB_NONE: there is none */
 	u32 offline;    /* it calls dispatch no more */
 	u32 kthreads;   /* kernel threads may wait in its DSQ (kthreads.h); */

@@ -21,22 +21,26 @@
 #define DRAW_URGENT (1ull << 33)
 /* No draw: this account was picked, but is to rest (tb_rests). */
 #define DRAW_AGAIN (1ull << 34)
+/* With DRAW_URGENT: it has a longer turn, as no other is to run. */
+#define DRAW_LONGER (1ull << 35)
 
 static __always_inline bool is_stuck_reader(struct run_queue *rq, u32 leaf)
 {
 	return grace_s && state_of(leaf)->stopped_at >= LEFT_RCU_SECTION;
 }
 
-/*
- * Is it frozen where it may hold a kernel lock? Not if it lost the CPU in user mode, and no more once it has used URGENT_MOST_NS
- * since it was frozen.
- */
+/* Is it frozen where it may hold a kernel lock? Not if it lost the CPU in user mode. */
 static __always_inline bool is_frozen_inside(struct run_queue *rq, u32 leaf)
 {
-	struct client_state *state = state_of(leaf);
+	u64 stopped_at = state_of(leaf)->stopped_at;
 
-	return state->frozen_ns <= URGENT_MOST_NS && !(state->stopped_at && state->stopped_at == task_at(leaf)->exec_ns) &&
-	       is_frozen(&rq->economy, leaf);
+	return !(stopped_at && stopped_at == task_at(leaf)->exec_ns) && is_frozen(&rq->economy, leaf);
+}
+
+/* Has it had all its time as an urgent leaf since it was frozen? */
+static __always_inline bool has_spent(u32 leaf)
+{
+	return state_of(leaf)->frozen_ns > URGENT_MOST_NS;
 }
 
 static __always_inline bool has_room(struct run_queue *rq, u32 leaf, enum urgency why)
@@ -68,12 +72,15 @@ static __always_inline enum urgency becomes_urgent(struct run_queue *rq, u32 lea
 	return has_room(rq, leaf, why) && (why == URGENT_READER || is_frozen_inside(rq, leaf)) ? why : URGENCIES;
 }
 
-static __always_inline void wait_urgently(struct run_queue *rq, u32 leaf)
+/* Add it, if it is urgent. */
+static __always_inline bool wait_urgently(struct run_queue *rq, u32 leaf)
 {
 	enum urgency why = becomes_urgent(rq, leaf);
 
-	if (why != URGENCIES)
-		add_urgent(urgent_of(rq, why & 1), leaf, why & 1);
+	if (why == URGENCIES)
+		return false;
+	add_urgent(urgent_of(rq, why & 1), leaf, why & 1);
+	return true;
 }
 
 /* The leaf that became urgent first; TB_NONE if it was removed since, or there is none. */
@@ -137,13 +144,13 @@ static __noinline u32 paying_user(struct tb_queue *q, u32 leaf)
 	return user_around(q, is_frozen(q, leaf) ? pays_for(q, leaf) : leaf);
 }
 
-/* Does the user of `next` pay for the first urgent leaf of a kind? */
+/* Does the user of `next` pay for the first urgent leaf of a kind? Not for ever: a frozen leaf would not stop. */
 static __always_inline bool is_own_turn(struct run_queue *rq, u32 next, enum urgency why)
 {
 	struct tb_queue *q = &rq->economy;
-	u32 user = user_around(q, next);
+	u32 user = user_around(q, next), first = first_urgent(q, urgent_of(rq, why & 1));
 
-	return user && paying_user(q, first_urgent(q, urgent_of(rq, why & 1))) == user;
+	return user && !has_spent(first) && paying_user(q, first) == user;
 }
 
 /* The kinds take turns. */
@@ -163,31 +170,28 @@ static __noinline u64 out_of_turn(struct run_queue *rq, struct cpu *c, u64 now, 
 {
 	struct tb_queue *q = &rq->economy;
 	u32 overdue = thread_of(q, tb_overdue(q, now, tombola_config.patience_ns, mask)), urgent = TB_NONE;
-	u64 waited_ns = overdue ? now - tb_at(q, overdue)->since : 0, pause_ns = OVERDUE_PAUSE;
-	bool late = waited_ns >= 4 * tombola_config.patience_ns, pausing;
+	u64 waited_ns = overdue ? now - tb_at(q, overdue)->since : 0, pause_ns = c->turn_pause;
+	bool was_urgent = c->turn_pause != OVERDUE_PAUSE, late = waited_ns >= 4 * tombola_config.patience_ns, pausing;
 	enum urgency why = next_urgency(rq);
 
-	if (late || (c->turn_was_urgent && grace_s >= GRACE_LATE_S))
+	if (late || (was_urgent && grace_s >= GRACE_LATE_S))
 		pause_ns = LATE_PAUSE;
-	else if (c->turn_was_urgent)
-		pause_ns = URGENT_PAUSE;
 	pause_ns *= c->turn_took_ns;
 	c->shortest = waited_ns >= 5 * tombola_config.patience_ns;
 	if (c->shortest)
 		pause_ns = SLICE_MIN_NS;
-	pausing = (next || c->kthreads) && now - c->turn_end_ns < pause_ns;
-	if (pausing ? !c->shortest && is_own_turn(rq, next, why)
-		    : !overdue || (!c->turn_was_urgent && (!late || grace_s)))
+	pausing = (next || c->kthreads || c->turn_pause == SPENT_PAUSE) && now - c->turn_end_ns < pause_ns;
+	if (pausing ? !c->shortest && is_own_turn(rq, next, why) : !overdue || (!was_urgent && (!late || grace_s)))
 		urgent = take_urgent(rq, mask, why);
 	if (!urgent && (pausing || !overdue))
 		return next;
 	if (!pausing) {
-		c->turn_was_urgent = !!urgent;
+		c->turn_pause = !urgent ? OVERDUE_PAUSE : has_spent(urgent) ? SPENT_PAUSE : URGENT_PAUSE;
 		c->turn_leaf = urgent ? urgent : overdue;
 		c->late = late && !urgent ? overdue : TB_NONE;
 		c->turn_ns = now;
 	}
 	if (urgent)
-		return urgent | DRAW_URGENT;
+		return urgent | DRAW_URGENT | (next || c->kthreads || !has_spent(urgent) ? 0 : DRAW_LONGER);
 	return overdue | DRAW_OVERDUE;
 }

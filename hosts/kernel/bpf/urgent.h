@@ -6,10 +6,14 @@
 #include "users.h"
 #include "kthreads.h"
 
-/* If a waiting thread has become urgent since it began to wait, add it to the urgent ones. */
+/*
+ * If a waiting thread has become urgent since it began to wait, add it to the urgent ones. Were the CPU idle where it ran last,
+ * it would not look for it.
+ */
 __noinline int step_urge(u32 leaf)
 {
 	struct run_queue *rq = queue_of(leaf);
+	bool added = false;
 
 	if (!rq)
 		return 0;
@@ -17,8 +21,10 @@ __noinline int step_urge(u32 leaf)
 	/* The slot may have been given to a client of another kind since it was looked at. */
 	if (tb_at(&rq->economy, leaf)->kind == TB_KIND_THREAD && tb_at(&rq->economy, leaf)->state & TB_QUEUED &&
 	    (!several() || place_of_leaf(leaf) == rq->number))
-		wait_urgently(rq, leaf);
+		added = wait_urgently(rq, leaf);
 	bpf_spin_unlock(&rq->lock);
+	if (added)
+		scx_bpf_kick_cpu((s32)task_at(leaf)->cpu, SCX_KICK_IDLE);
 	return 0;
 }
 

@@ -2,7 +2,10 @@
 # window of time during the attack; or HAS NAME USER USED ELAPSED, in ns; or LATE NAME and a long wait, in us. WRONG NAME:
 # WORDS, where a call that must be refused succeeded, or the other way round.
 #
-# attacks.sh SET...: the attacks of these sets
+# attacks.sh OPTIONS SET...: the attacks of these sets on `tombola start OPTIONS`
+
+options=$1
+shift
 
 rich=10000 # tickets, the most possible
 as_alice='setpriv --reuid alice --regid alice --clear-groups'
@@ -394,16 +397,24 @@ calls() {
     done
 }
 
-hold_directory() { # NAME OPTIONS
+hold_directory() { # NAME SECONDS OPTIONS: after so many seconds, while others want the CPUs
+    each_cpu as carol burn
+    hold_directory_alone "$@"
+}
+
+hold_directory_alone() { # NAME SECONDS OPTIONS
     name=$1
-    shift
-    # Others want the CPU; on an idle one the turns come once a second (docs/security.md).
-    as carol burn
+    seconds=$2
+    shift 2
     attack alice hold-directory /tmp/shared "$@"
+    sleep "$seconds"
     $as_bob attacker make-files --seconds 5 /tmp/shared >/tmp/late &
-    sleep 20
+    for _ in $(seq 100); do
+        grep -q . /tmp/late && break
+        sleep 1
+    done
     # Bob's process may still wait, until alice's is killed.
-    echo "LATE $name $(grep . /tmp/late || echo 10000000)"
+    echo "LATE $name $(grep . /tmp/late || echo 100000000)"
     end
     wait $!
 }
@@ -418,8 +429,10 @@ kernel() {
     measure exit-slowly
     mkdir -m 1777 /tmp/shared
     seq 2000 | (cd /tmp/shared && xargs touch)
-    hold_directory hold-directory
-    hold_directory hold-directory-beside-threads --threads 20
+    hold_directory hold-directory 0
+    hold_directory hold-directory-beside-threads 0 --threads 20
+    hold_directory hold-directory-for-long 45
+    hold_directory_alone hold-directory-alone 2
     rm -r /tmp/shared
 
     # Calls that look at all clients, frozen; more of them than get urgent turns
@@ -551,7 +564,7 @@ restart() {
     attack bob first-exits --threads 3
     as bob burn
     of_bob=$!
-    schedule '--policy stride'
+    schedule "$options"
     account first-exits bob $of_bob
     end
     has restart 200 -u alice
@@ -585,7 +598,7 @@ threads() {
 # More frozen threads than can have a turn within the 30 s of the kernel's watchdog, beside slices as long as they may be
 patience() {
     tombola stop >/dev/null
-    schedule '--policy stride --quantum 10ms'
+    schedule "$options --quantum 10ms"
     allow_many_threads
     attack alice freeze-threads --threads 14000
     as bob burn
@@ -595,7 +608,7 @@ patience() {
 
     # With slices as usual. Threads that wait for 20 s must run all the same; here each of their turns could last 70 ms.
     tombola stop >/dev/null
-    schedule '--policy stride'
+    schedule "$options"
     attack alice long-sections
     as bob burn
     of_bob=$!
@@ -607,7 +620,7 @@ patience() {
 
 chrt --reset-on-fork --fifo --pid 10 $$
 echo 'alice:100000:65536' >/etc/subuid
-schedule '--policy stride'
+schedule "$options"
 
 for set in "$@"; do "$set"; done
 

@@ -3,6 +3,31 @@
 use serde_json::Value;
 use tombola_lab::vm::{Image, tombola_image};
 
+/// Which CPUs share a run queue.
+#[derive(Clone, Copy)]
+pub enum RunQueue {
+    Machine,
+    Llc,
+    Cpu,
+}
+
+impl RunQueue {
+    pub fn option(self) -> &'static str {
+        match self {
+            Self::Machine => "'--run-queue machine'",
+            Self::Llc => "'--run-queue llc'",
+            Self::Cpu => "'--run-queue cpu'",
+        }
+    }
+
+    pub fn caches(self) -> u32 {
+        match self {
+            Self::Machine => 1,
+            Self::Llc | Self::Cpu => 2,
+        }
+    }
+}
+
 /// An image with a script in `/`, which may call the functions of guest.sh.
 pub fn image_with(name: &str, script: &str) -> Image {
     let mut image = tombola_image().expect("make build, make vm");

@@ -4,36 +4,11 @@
 //! `TOMBOLA_RACES_SECONDS`, `TOMBOLA_ECONOMY_STEPS` and `TOMBOLA_RESTARTS` say for how long and how often; `make robust` sets all
 //! of them high.
 
-use crate::common::{image_with, nothing_is_left};
+use crate::common::{RunQueue, image_with, nothing_is_left};
 use crate::environment::from_environment;
 use serde_json::Value;
 use std::time::Duration;
 use tombola_lab::vm::{Kernel, Machine, Mode};
-
-/// Which CPUs share a run queue.
-#[derive(Clone, Copy)]
-enum RunQueue {
-    Machine,
-    Llc,
-    Cpu,
-}
-
-impl RunQueue {
-    fn option(self) -> &'static str {
-        match self {
-            Self::Machine => "'--run-queue machine'",
-            Self::Llc => "'--run-queue llc'",
-            Self::Cpu => "'--run-queue cpu'",
-        }
-    }
-
-    fn caches(self) -> u32 {
-        match self {
-            Self::Machine => 1,
-            Self::Llc | Self::Cpu => 2,
-        }
-    }
-}
 
 fn run(cpus: u32, mode: Mode, kernel: Kernel, run_queue: RunQueue, command: &str) -> String {
     let machine = Machine {
