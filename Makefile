@@ -43,7 +43,7 @@ lab-threads lab-order lab-processes lab-cache lab-multi-queue lab-scale: lab-%: 
 
 # These measure other people's schedulers as well.
 lab-error-by-window lab-error-by-window-queues lab-cost lab-programs: peers
-lab-programs: programs
+lab-programs lab-web: programs
 
 # Without the random economies on the real kernel (shares_by_...): three to twelve minutes each, and not all of them get what is
 # due yet (docs/fairness.md); and without what repeats tests elsewhere, or takes minutes (at_length_...). They are in

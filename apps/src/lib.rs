@@ -1,12 +1,14 @@
-//! What the programs of the experiments share: work that is measured in CPU time, clocks, fork, a count that other processes
-//! read, and an end at a signal.
+//! What the programs of the experiments share: work that is measured in CPU time, clocks, fork, a lock, a count that other
+//! processes read, and an end at a signal.
 
 mod fork;
+mod mutex;
 mod numbers;
 mod progress;
 mod stop;
 
 pub use fork::fork;
+pub use mutex::Mutex;
 pub use numbers::Numbers;
 pub use progress::Progress;
 pub use stop::{is_stopped, stop_on_request};

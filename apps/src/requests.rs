@@ -10,10 +10,9 @@ use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 use std::os::linux::net::SocketAddrExt;
 use std::os::unix::net::{SocketAddr, UnixDatagram, UnixListener, UnixStream};
 use std::process;
-use std::ptr;
 use std::thread;
 use std::time::Duration;
-use tombola_apps::{fork, work_for};
+use tombola_apps::{Mutex, fork, work_for};
 use tombola_kernel::calls::Client;
 
 /// Send requests to a server, a process of its own, one after the other, and wait for each answer
@@ -126,43 +125,6 @@ fn poll(end: &End) {
     let mut files = [one(&end.1), one(&end.0)];
     // SAFETY: the array lives through the call, and has as many elements.
     unsafe { libc::poll(files.as_mut_ptr(), files.len() as libc::nfds_t, -1) };
-}
-
-/// A mutex that two processes share.
-struct Mutex(*mut libc::pthread_mutex_t);
-
-impl Mutex {
-    fn new(inherits: bool) -> Result<Self> {
-        let size = size_of::<libc::pthread_mutex_t>();
-        let access = libc::PROT_READ | libc::PROT_WRITE;
-        let kind = libc::MAP_SHARED | libc::MAP_ANONYMOUS;
-        // SAFETY: the memory is new, large enough, and stays mapped; the attributes are initialized before they are used.
-        unsafe {
-            let memory = libc::mmap(ptr::null_mut(), size, access, kind, -1, 0);
-            anyhow::ensure!(memory != libc::MAP_FAILED, "no memory");
-            let mut attributes = std::mem::zeroed();
-            libc::pthread_mutexattr_init(&raw mut attributes);
-            libc::pthread_mutexattr_setpshared(&raw mut attributes, libc::PTHREAD_PROCESS_SHARED);
-            if inherits {
-                libc::pthread_mutexattr_setprotocol(
-                    &raw mut attributes,
-                    libc::PTHREAD_PRIO_INHERIT,
-                );
-            }
-            let mutex = memory.cast();
-            libc::pthread_mutex_init(mutex, &raw const attributes);
-            Ok(Self(mutex))
-        }
-    }
-
-    fn hold<T>(&self, work: impl FnOnce() -> T) -> T {
-        // SAFETY: the mutex is initialized, and never destroyed.
-        unsafe { libc::pthread_mutex_lock(self.0) };
-        let done = work();
-        // SAFETY: as above, and this thread holds it.
-        unsafe { libc::pthread_mutex_unlock(self.0) };
-        done
-    }
 }
 
 fn is_named(name: &std::ffi::CStr, tickets: u32) -> Result<()> {

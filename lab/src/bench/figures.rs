@@ -35,9 +35,30 @@ pub fn sysbench_events(text: &str) -> Option<f64> {
     Some(events / after(text, "total time:")?)
 }
 
+/// Answers a second, if all requests were answered well and within 2 s.
 pub fn wrk_requests(text: &str) -> Option<f64> {
-    let failed = text.contains("Socket errors") || text.contains("Non-2xx");
+    let failed = text.contains("Non-2xx") || wrk_errors(text) != Some(0.0);
     after(text, "Requests/sec:").filter(|_| !failed)
+}
+
+/// Answers, also if others were late, or none. `None` if one was not the page.
+pub fn wrk_answers(text: &str) -> Option<f64> {
+    let mut lines = text.lines().filter(|_| !text.contains("Non-2xx"));
+    let (count, _) = lines.find_map(|line| line.split_once(" requests in "))?;
+    count.trim().parse().ok()
+}
+
+/// Connections that failed, and requests that were not answered within 2 s.
+pub fn wrk_errors(text: &str) -> Option<f64> {
+    let mut lines = text.lines();
+    let Some(errors) = lines.find_map(|line| line.trim_start().strip_prefix("Socket errors:"))
+    else {
+        return Some(0.0);
+    };
+    let counts = errors
+        .split(',')
+        .map(|error| error.split_whitespace().last()?.parse::<f64>().ok());
+    counts.sum()
 }
 
 pub fn wrk_p99_ms(text: &str) -> Option<f64> {
@@ -160,7 +181,14 @@ Transfer/sec:      2.20MB
         assert_eq!(wrk_p99_ms("     99%  618.48us"), Some(0.61848));
         assert_eq!(wrk_p99_ms("     99%    1.20s"), Some(1200.0));
         let failed = format!("{text}  Non-2xx or 3xx responses: 5485\n");
-        assert_eq!(wrk_requests(&failed), None);
+        assert_eq!((wrk_answers(&failed), wrk_requests(&failed)), (None, None));
+        assert_eq!(wrk_errors(text), Some(0.0));
+        let late = format!("{text}  Socket errors: connect 1, read 0, write 0, timeout 25\n");
+        assert_eq!(wrk_errors(&late), Some(26.0));
+        assert_eq!(
+            (wrk_answers(&late), wrk_requests(&late)),
+            (Some(5485.0), None)
+        );
     }
 
     #[test]

@@ -318,19 +318,31 @@ impl Host {
 
 const FUNCTIONS: &str = "/lab/programs.sh";
 
-/// Adds the programs that lab/vm/fetch-programs.sh has unpacked, and the other files that the commands need.
 fn tools(image: &mut Image) -> Result<()> {
-    let root = build_dir()?.join("programs");
-    for name in ["hackbench", "stress-ng", "wrk", "sysbench", "cyclictest"] {
-        image
-            .unpacked_program(&root, &format!("/usr/bin/{name}"))
-            .with_context(not_there)?;
-    }
-    image
-        .unpacked_program(&root, "/usr/sbin/nginx")
-        .with_context(not_there)?;
+    debians(
+        image,
+        &[
+            "/usr/bin/hackbench",
+            "/usr/bin/stress-ng",
+            "/usr/bin/wrk",
+            "/usr/bin/sysbench",
+            "/usr/bin/cyclictest",
+            "/usr/sbin/nginx",
+        ],
+    )?;
     image.file(FUNCTIONS, include_str!("programs.sh"), 0o644);
     image.file("/etc/nginx.conf", include_str!("nginx.conf"), 0o644);
+    Ok(())
+}
+
+/// Adds programs that lab/vm/fetch-programs.sh has unpacked.
+pub fn debians(image: &mut Image, programs: &[&str]) -> Result<()> {
+    let root = build_dir()?.join("programs");
+    for program in programs {
+        image
+            .unpacked_program(&root, program)
+            .with_context(not_there)?;
+    }
     Ok(())
 }
 

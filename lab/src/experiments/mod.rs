@@ -5,6 +5,7 @@ mod cost_economy;
 mod error_by_window;
 mod film;
 mod insulation;
+mod inversion;
 mod monte_carlo;
 mod multi_queue;
 mod overhead;
@@ -18,6 +19,7 @@ mod scale;
 mod short_run;
 mod transfer;
 mod unhash;
+mod web;
 
 use crate::experiment::Experiment;
 
@@ -36,8 +38,10 @@ pub const EXPERIMENTS: &[Experiment] = &[
     monte_carlo::MONTE_CARLO,
     query::QUERY,
     transfer::TRANSFER,
+    inversion::INVERSION,
     film::VIDEO,
     film::PLAYER,
+    web::WEB,
     overhead::OVERHEAD_LOOP,
     error_by_window::ERROR_BY_WINDOW,
     error_by_window::ERROR_BY_WINDOW_QUEUES,
