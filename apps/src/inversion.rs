@@ -9,7 +9,7 @@ use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 use tombola_apps::{
-    Mutex, Numbers, Progress, is_stopped, monotonic, sleep_until, stop_on_request, work_for,
+    Mutex, Progress, Times, is_stopped, monotonic, sleep_until, stop_on_request, work_for,
 };
 
 /// Hold a lock for some CPU time, or ask for it, again and again; or the same with a server
@@ -104,7 +104,7 @@ fn find<T>(find: impl Fn() -> Result<T>) -> Result<T> {
     }
 }
 
-fn ask(args: &Args, rest_us: u64, progress: &Progress) -> Result<Vec<Duration>> {
+fn ask(args: &Args, rest_us: u64, times: &mut Times) -> Result<()> {
     let wait: Box<dyn Fn() -> Result<()>> = match args.through {
         Way::Mutex | Way::InheritingMutex => {
             let mutex = find(|| Mutex::open(&args.at))?;
@@ -123,7 +123,6 @@ fn ask(args: &Args, rest_us: u64, progress: &Progress) -> Result<Vec<Duration>> 
             })
         }
     };
-    let mut times = Vec::new();
     while !is_stopped() {
         rest(rest_us);
         let asked = monotonic();
@@ -131,10 +130,9 @@ fn ask(args: &Args, rest_us: u64, progress: &Progress) -> Result<Vec<Duration>> 
             ensure!(is_stopped(), error);
             break;
         }
-        times.push(monotonic() - asked);
-        progress.set(times.len() as u64);
+        times.add(monotonic() - asked);
     }
-    Ok(times)
+    Ok(())
 }
 
 fn main() -> Result<()> {
@@ -144,11 +142,9 @@ fn main() -> Result<()> {
         What::Hold { work_us, rest_us } => hold(&args, Duration::from_micros(*work_us), *rest_us),
         What::Ask { rest_us, times } => {
             stop_on_request();
-            let numbers = times.as_deref().map(Numbers::create).transpose()?;
-            let taken = ask(&args, *rest_us, &progress)?;
-            numbers.map_or(Ok(()), |file| {
-                file.write(taken.iter().map(Duration::as_micros))
-            })
+            let mut times = Times::new(progress, times.as_deref())?;
+            ask(&args, *rest_us, &mut times)?;
+            times.write()
         }
     }
 }

@@ -5,11 +5,12 @@ mod fork;
 mod mutex;
 mod numbers;
 mod progress;
+mod shared;
 mod stop;
 
 pub use fork::fork;
 pub use mutex::Mutex;
-pub use numbers::Numbers;
+pub use numbers::{Numbers, Times};
 pub use progress::Progress;
 pub use stop::{is_stopped, stop_on_request};
 

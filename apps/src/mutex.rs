@@ -1,12 +1,11 @@
 //! A mutex in memory that processes share.
 
+use crate::shared;
 use anyhow::{Context, Result, ensure};
 use std::fs::{File, rename};
-use std::os::fd::AsRawFd;
+use std::io;
+use std::mem;
 use std::path::Path;
-use std::{mem, ptr};
-
-const BYTES: usize = size_of::<libc::pthread_mutex_t>();
 
 /// It stays mapped until its process ends.
 pub struct Mutex(*mut libc::pthread_mutex_t);
@@ -14,7 +13,7 @@ pub struct Mutex(*mut libc::pthread_mutex_t);
 impl Mutex {
     /// For this process and those that it forks. `inherits`: a holder inherits the priority of who waits.
     pub fn new(inherits: bool) -> Result<Self> {
-        Self::map(libc::MAP_SHARED | libc::MAP_ANONYMOUS, -1)?.initialized(inherits)
+        Self(shared::map(None)?).initialized(inherits)
     }
 
     /// In a file, which is there once the mutex can be used.
@@ -28,8 +27,8 @@ impl Mutex {
                 .create(true)
                 .truncate(true)
                 .open(&unfinished)?;
-            new.set_len(BYTES as u64)?;
-            let mutex = Self::map(libc::MAP_SHARED, new.as_raw_fd())?.initialized(inherits)?;
+            new.set_len(size_of::<libc::pthread_mutex_t>() as u64)?;
+            let mutex = Self(shared::map(Some(&new))?).initialized(inherits)?;
             rename(&unfinished, file)?;
             Ok(mutex)
         };
@@ -40,25 +39,12 @@ impl Mutex {
 
     /// One that [`Mutex::create`] has made.
     pub fn open(file: &Path) -> Result<Self> {
-        let open = || {
-            Self::map(
-                libc::MAP_SHARED,
-                File::options()
-                    .read(true)
-                    .write(true)
-                    .open(file)?
-                    .as_raw_fd(),
-            )
-        };
-        open().with_context(|| format!("cannot use the lock in {}", file.display()))
-    }
-
-    fn map(kind: i32, fd: i32) -> Result<Self> {
-        let access = libc::PROT_READ | libc::PROT_WRITE;
-        // SAFETY: the kernel chooses a free address.
-        let memory = unsafe { libc::mmap(ptr::null_mut(), BYTES, access, kind, fd, 0) };
-        ensure!(memory != libc::MAP_FAILED, std::io::Error::last_os_error());
-        Ok(Self(memory.cast()))
+        let opened = File::options().read(true).write(true).open(file);
+        let mapped = opened.and_then(|file| shared::map(Some(&file)));
+        let path = file.display();
+        Ok(Self(mapped.with_context(|| {
+            format!("cannot use the lock in {path}")
+        })?))
     }
 
     fn initialized(self, inherits: bool) -> Result<Self> {
@@ -76,7 +62,7 @@ impl Mutex {
             }
             libc::pthread_mutex_init(self.0, &raw const attributes)
         };
-        ensure!(failed == 0, std::io::Error::from_raw_os_error(failed));
+        ensure!(failed == 0, io::Error::from_raw_os_error(failed));
         Ok(self)
     }
 

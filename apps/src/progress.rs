@@ -1,9 +1,9 @@
 //! A program's progress, which other processes read while it runs.
 
+use crate::shared;
 use anyhow::{Context, Result};
 use std::fs::OpenOptions;
 use std::io;
-use std::os::fd::AsRawFd;
 use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -20,7 +20,9 @@ impl Progress {
     /// Begins at 0. Without a file no other process can read the count, and the caller needs no special case.
     pub fn new(file: Option<&Path>) -> Result<Self> {
         let progress = match file {
-            None => map(libc::MAP_SHARED | libc::MAP_ANONYMOUS, -1)?,
+            None => Progress {
+                count: shared::map(None)?,
+            },
             Some(path) => map_file(path).with_context(|| {
                 let path = path.display();
                 format!("cannot count the progress in {path}: choose a file that you may write")
@@ -53,18 +55,8 @@ fn map_file(path: &Path) -> io::Result<Progress> {
         .truncate(false)
         .open(path)?;
     file.set_len(BYTES as u64)?;
-    map(libc::MAP_SHARED, file.as_raw_fd())
-}
-
-fn map(flags: i32, fd: i32) -> io::Result<Progress> {
-    let access = libc::PROT_READ | libc::PROT_WRITE;
-    // SAFETY: the kernel chooses a free address.
-    let address = unsafe { libc::mmap(std::ptr::null_mut(), BYTES, access, flags, fd, 0) };
-    if address == libc::MAP_FAILED {
-        return Err(io::Error::last_os_error());
-    }
     Ok(Progress {
-        count: address.cast(),
+        count: shared::map(Some(&file))?,
     })
 }
 

@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::thread;
 use std::time::Duration;
-use tombola_apps::{Numbers, Progress, is_stopped, monotonic, sleep_until, stop_on_request};
+use tombola_apps::{Progress, Times, is_stopped, monotonic, sleep_until, stop_on_request};
 
 /// Search a text for a word, as a server, or ask the server again and again
 #[derive(Parser)]
@@ -151,13 +151,12 @@ fn receive(from: &mut BufReader<UnixStream>) -> Result<Option<String>> {
     Ok((bytes > 0).then(|| line.trim_end().to_owned()))
 }
 
-fn ask(socket: &Path, queries: u64, progress: &Progress) -> Result<Vec<Duration>> {
+fn ask(socket: &Path, queries: u64, times: &mut Times) -> Result<()> {
     let mut to = connect(socket)?;
     let mut from = BufReader::new(to.try_clone()?);
-    let mut times = Vec::new();
     let begin_ns = receive(&mut from)?.context("the server is gone")?;
     sleep_until(Duration::from_nanos(begin_ns.parse()?));
-    while !is_stopped() && (queries == 0 || (times.len() as u64) < queries) {
+    while !is_stopped() && (queries == 0 || times.count() < queries) {
         let asked = monotonic();
         if send(&mut to, WORD).is_err() {
             break;
@@ -166,10 +165,9 @@ fn ask(socket: &Path, queries: u64, progress: &Progress) -> Result<Vec<Duration>
             break;
         };
         ensure!(found == OCCURRENCES.to_string(), "a wrong answer: {found}");
-        times.push(monotonic() - asked);
-        progress.set(times.len() as u64);
+        times.add(monotonic() - asked);
     }
-    Ok(times)
+    Ok(())
 }
 
 fn main() -> Result<()> {
@@ -179,11 +177,9 @@ fn main() -> Result<()> {
         What::Serve { clients, passes } => serve(&args.socket, clients, passes),
         What::Ask { queries, times } => {
             stop_on_request();
-            let numbers = times.as_deref().map(Numbers::create).transpose()?;
-            let taken = ask(&args.socket, queries, &progress)?;
-            numbers.map_or(Ok(()), |file| {
-                file.write(taken.iter().map(Duration::as_micros))
-            })
+            let mut times = Times::new(progress, times.as_deref())?;
+            ask(&args.socket, queries, &mut times)?;
+            times.write()
         }
     }
 }

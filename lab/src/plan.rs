@@ -197,6 +197,17 @@ impl Client {
         Self::program(user, words, Some(option.to_owned()))
     }
 
+    /// The same, where cgroups are used in one of its own within its user's.
+    pub fn in_group(self, name: &str, weight: u32) -> Self {
+        Self {
+            groups: vec![
+                Group::new(format!("user{}", self.user), 100),
+                Group::new(name, weight),
+            ],
+            ..self
+        }
+    }
+
     fn program(user: u32, words: &[&str], numbers: Option<String>) -> Self {
         let words = words.iter().map(|word| (*word).to_owned()).collect();
         Self {

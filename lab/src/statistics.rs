@@ -30,6 +30,10 @@ pub fn chance_of(errors: &[f64]) -> f64 {
     chi_square.sf(sum)
 }
 
+pub fn mean(of: &[f64]) -> f64 {
+    of.iter().sum::<f64>() / of.len() as f64
+}
+
 /// The middle value, or the mean of the two in the middle; `None` if there are no values.
 pub fn median(mut values: Vec<f64>) -> Option<f64> {
     values.sort_by(f64::total_cmp);

@@ -37,13 +37,16 @@ pub fn sysbench_events(text: &str) -> Option<f64> {
 
 /// Answers a second, if all requests were answered well and within 2 s.
 pub fn wrk_requests(text: &str) -> Option<f64> {
-    let failed = text.contains("Non-2xx") || wrk_errors(text) != Some(0.0);
-    after(text, "Requests/sec:").filter(|_| !failed)
+    let all_well = wrk_answers(text).is_some() && wrk_errors(text) == Some(0.0);
+    after(text, "Requests/sec:").filter(|_| all_well)
 }
 
 /// Answers, also if others were late, or none. `None` if one was not the page.
 pub fn wrk_answers(text: &str) -> Option<f64> {
-    let mut lines = text.lines().filter(|_| !text.contains("Non-2xx"));
+    if text.contains("Non-2xx") {
+        return None;
+    }
+    let mut lines = text.lines();
     let (count, _) = lines.find_map(|line| line.split_once(" requests in "))?;
     count.trim().parse().ok()
 }

@@ -317,9 +317,11 @@ impl Host {
 }
 
 const FUNCTIONS: &str = "/lab/programs.sh";
+/// For one server, in /tmp/nginx at 127.0.0.1:8080.
+pub const NGINX_CONF: &str = include_str!("nginx.conf");
 
 fn tools(image: &mut Image) -> Result<()> {
-    debians(
+    fetched_programs(
         image,
         &[
             "/usr/bin/hackbench",
@@ -331,12 +333,12 @@ fn tools(image: &mut Image) -> Result<()> {
         ],
     )?;
     image.file(FUNCTIONS, include_str!("programs.sh"), 0o644);
-    image.file("/etc/nginx.conf", include_str!("nginx.conf"), 0o644);
+    image.file("/etc/nginx.conf", NGINX_CONF, 0o644);
     Ok(())
 }
 
 /// Adds programs that lab/vm/fetch-programs.sh has unpacked.
-pub fn debians(image: &mut Image, programs: &[&str]) -> Result<()> {
+pub fn fetched_programs(image: &mut Image, programs: &[&str]) -> Result<()> {
     let root = build_dir()?.join("programs");
     for program in programs {
         image

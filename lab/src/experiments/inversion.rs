@@ -5,10 +5,10 @@
 use super::film::FAST;
 use super::rows::compared_row;
 use crate::experiment::{Bench, Experiment, Method};
-use crate::plan::{Client, Course, Group, Plan, Scheduler};
+use crate::plan::{Client, Course, Plan, Scheduler};
 use crate::play::Played;
 use crate::result::Row;
-use crate::statistics::QUANTUM_S;
+use crate::statistics::{QUANTUM_S, mean};
 use anyhow::{Context, Result};
 use tombola_plot::{self as plot, Curve, Panel, SeriesLabelPosition};
 
@@ -50,8 +50,7 @@ fn plans() -> [Vec<Plan>; 2] {
 fn plan(scheduler: Scheduler, way: &str) -> Plan {
     let with = |name: &str, tickets: u32, client: Client| Client {
         tickets,
-        groups: vec![Group::new("user1", 100), Group::new(name, tickets)],
-        ..client
+        ..client.in_group(name, tickets)
     };
     let words = |what| ["inversion", what, "--through", way];
     let holder = with(
@@ -126,7 +125,6 @@ fn rows_of(plan: &Plan, what: &str, waits: &[f64]) -> [Row; 2] {
         )
     };
     let longest_s = waits.iter().copied().fold(0.0, f64::max);
-    let mean_s = waits.iter().sum::<f64>() / waits.len() as f64;
     // It may begin when a quantum of another one has just begun, and end in one.
     let most_s = due_s() * (1.0 + LONGER_MAX) + 2.0 * QUANTUM_S;
     let longest = Row {
@@ -141,7 +139,7 @@ fn rows_of(plan: &Plan, what: &str, waits: &[f64]) -> [Row; 2] {
         pass: (plan.scheduler == Scheduler::Stride).then_some(longest_s <= most_s),
     };
     [
-        compared_row(name("mean"), mean_s * 1e3, due_s() * 1e3),
+        compared_row(name("mean"), mean(waits) * 1e3, due_s() * 1e3),
         longest,
     ]
 }

@@ -5,6 +5,7 @@ use crate::experiment::{Bench, Experiment, Method, series};
 use crate::plan::{Client, Course, Plan, Scheduler, Work};
 use crate::play::{self, On};
 use crate::result::Row;
+use crate::statistics::mean;
 use anyhow::{Context, Result};
 use tombola_plot::{self as plot, Curve, Panel, SeriesLabelPosition};
 
@@ -38,7 +39,6 @@ fn overhead_loop(bench: &Bench) -> Result<Vec<Row>> {
             ))
         })
         .collect::<Result<_>>()?;
-    let mean = |all: &[f64]| all.iter().sum::<f64>() / all.len() as f64;
     let of = |wanted| took.iter().find(|(scheduler, _)| *scheduler == wanted);
     let kernels_own = of(Scheduler::Nice).map(|(_, all)| mean(all));
     let kernels_own = kernels_own.context("the kernel's own scheduler was not measured")?;

@@ -4,9 +4,10 @@
 use super::film::FAST;
 use super::rows::{compared_row, within_row};
 use crate::experiment::{Bench, Experiment, Method};
-use crate::plan::{Client, Course, Group, Plan, Scheduler};
+use crate::plan::{Client, Course, Plan, Scheduler};
 use crate::play::Played;
 use crate::result::Row;
+use crate::statistics::mean;
 use anyhow::{Context, Result};
 use tombola_plot::{self as plot, Curve, Panel, SeriesLabelPosition};
 
@@ -51,10 +52,6 @@ fn plans() -> [Vec<Plan>; 2] {
 }
 
 fn plan(scheduler: Scheduler, hogs: usize) -> Plan {
-    let in_group = |name: &str, weight: u32, client: Client| Client {
-        groups: vec![Group::new("user1", 100), Group::new(name, weight)],
-        ..client
-    };
     let server = Client {
         tickets: 1,
         ..Client::running(1, &["query", "serve"])
@@ -66,7 +63,7 @@ fn plan(scheduler: Scheduler, hogs: usize) -> Plan {
             tickets: TICKETS[client],
             ..Client::reporting(1, &words, "--times")
         };
-        in_group(&format!("client{client}"), TICKETS[client], asking)
+        asking.in_group(&format!("client{client}"), TICKETS[client])
     });
     let hogs_of_another = (0..hogs).map(|_| Client::burning(2, 100));
     Plan {
@@ -76,7 +73,7 @@ fn plan(scheduler: Scheduler, hogs: usize) -> Plan {
         },
         scheduler,
         shift: FAST,
-        clients: [in_group("server", 1, server)]
+        clients: [server.in_group("server", 1)]
             .into_iter()
             .chain(clients)
             .chain(hogs_of_another)
@@ -112,10 +109,6 @@ impl Times {
         });
         &self.0[client][..answered.count()]
     }
-}
-
-fn mean(of: &[f64]) -> f64 {
-    of.iter().sum::<f64>() / of.len() as f64
 }
 
 fn deviation(of: &[f64]) -> f64 {

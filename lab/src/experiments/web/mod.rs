@@ -7,7 +7,7 @@
 use super::rows::{compared_row, within_row};
 use crate::bench::boot::{self, Boot, own_programs};
 use crate::bench::figures;
-use crate::bench::programs::debians;
+use crate::bench::programs::{NGINX_CONF, fetched_programs};
 use crate::bench::scheduler::{EEVDF, LOTTERY, STRIDE, Scheduler};
 use crate::experiment::{Bench, Experiment, Method};
 use crate::result::Row;
@@ -110,10 +110,10 @@ fn boot(setting: &Setting) -> Boot {
 }
 
 fn tools(image: &mut Image) -> Result<()> {
-    debians(image, &["/usr/bin/wrk", "/usr/sbin/nginx"])?;
+    fetched_programs(image, &["/usr/bin/wrk", "/usr/sbin/nginx"])?;
     image.program(&find_program("nice")?)?;
     image.file("/lab/web.sh", include_str!("web.sh"), 0o644);
-    image.file("/lab/nginx.conf", include_str!("nginx.conf"), 0o644);
+    image.file("/lab/nginx.conf", NGINX_CONF, 0o644);
     Ok(())
 }
 

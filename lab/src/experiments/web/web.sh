@@ -21,13 +21,14 @@ as() {
     )
 }
 
-# serve USER ADDRESS TICKETS NICE: a web server with a file of 44 bytes, as in the thesis.
+# serve USER ADDRESS TICKETS NICE: a web server with a file of 44 bytes, as in the thesis. Connections are never closed.
 serve() {
-    mkdir -p "/tmp/$1/html" "/tmp/$1/logs"
-    printf '%44s' >"/tmp/$1/html/index.html"
-    sed "s/ADDRESS/$2/" /lab/nginx.conf >"/tmp/$1/nginx.conf"
+    mkdir -p "/tmp/$1"
+    printf '%44s' >"/tmp/$1/index.html"
+    sed "s|/tmp/nginx|/tmp/$1|; s|127.0.0.1|$2|; s|access_log off;|& keepalive_requests 1000000;|" \
+        /lab/nginx.conf >"/tmp/$1/nginx.conf"
     chown -R "$1" "/tmp/$1"
-    as "$1" "$3" "$4" nginx -p "/tmp/$1" -c "/tmp/$1/nginx.conf" &
+    as "$1" "$3" "$4" nginx -p "/tmp/$1" -c "/tmp/$1/nginx.conf" -g 'worker_processes 1; daemon off;' &
     for _ in $(seq 100); do
         [ ! -e "/tmp/$1/pid" ] || return 0
         sleep 0.1
