@@ -243,6 +243,7 @@ c_functions! {
     "tombola_shift" shift(q: &mut Queue, r: &Rules, i: u32, by: u64);
     "tombola_off_of" off_of(group_pass: u64, pass: u64, tickets: u64) -> u64;
     "tombola_off" off(sum: u64, tickets: u64) -> u64;
+    "tombola_faded" faded(asleep: u64) -> u64;
     "tombola_widest" widest(former: u64, width: u64) -> u64;
     "tombola_width" width(widest: u64) -> u64;
     "tombola_excess" excess(clock: u64, of_group: u64, bound_ns: u64, price: u64) -> u64;

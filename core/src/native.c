@@ -248,6 +248,11 @@ u64 EXPORT(off)(u64 sum, u64 tickets)
 	return tb_off(sum, tickets);
 }
 
+u64 EXPORT(faded)(u64 asleep)
+{
+	return tb_faded(asleep);
+}
+
 u64 EXPORT(widest)(u64 former, u64 width)
 {
 	return tb_widest(former, width);

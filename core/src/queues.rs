@@ -41,6 +41,12 @@ pub fn off(sum: u64, tickets: u64) -> i64 {
     ffi::off(sum, tickets) as i64
 }
 
+/// By how much the tickets fade in a period that the sleeping clients of a part count.
+#[must_use]
+pub fn faded(asleep: u64) -> u64 {
+    ffi::faded(asleep)
+}
+
 /// On how many CPUs, in parts of [`CPU`], a group could be at once lately, from that of the last period and its width now.
 #[must_use]
 pub fn widest(former: u64, width: u64) -> u64 {

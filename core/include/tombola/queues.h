@@ -11,9 +11,12 @@
  *                        └─ part on queue 1, 3000 x 100/300 = 1000 ─── thread (100)
  *
  * Tickets of a part (tb_share). A group's tickets count on each queue in proportion to the usable tickets of what is runnable in
- * it there. A part's tickets follow when a slice begins or ends in it, or while none of its threads runs; not whenever a thread
- * of the group wakes up, is forked or exits. What runs at that moment was not charged yet, and would be divided by the new
- * tickets: a chain of forks, of which there are two threads whenever one exits, got seven sixths of its due on two queues.
+ * it there, or fell asleep a short time ago: a sleeping thread's tickets fade (tb_faded). If they counted on the other queues at
+ * once, a user would gain by naps. The part where the thread sleeps keeps what it is behind, and gets it after the nap, and the
+ * user's threads elsewhere would have had all of the user's tickets meanwhile. A part's tickets follow when a slice begins or
+ * ends in it, or while none of its threads runs; not whenever a thread of the group wakes up, is forked or exits. What runs at
+ * that moment was not charged yet, and would be divided by the new tickets: a chain of forks, of which there are two threads
+ * whenever one exits, got seven sixths of its due on two queues.
  *
  * The group's pass (tb_hold). A group also has one pass for all queues, which advances by what is charged to any of its parts, by
  * all of its tickets. So the group gets its due on all queues together, whatever its parts lose or gain when their tickets
@@ -38,8 +41,10 @@
  * compared. It advances by 1 / load, load being the queue's usable tickets for each of its CPUs. So the difference of two clocks
  * is the service that clients of the slow queue are behind those of the fast one, per ticket. When it exceeds a bound, one
  * waiting thread moves from the slow queue to the fast one, if that also has less load, or hardly more (tb_gap). It keeps its
- * pass, so the difference is its credit there; and of its groups' parts as much moves as it holds tickets (tb_merged). Only
- * queues are considered where one of the waiting threads may run.
+ * pass, so the difference is its credit there; and of its groups' parts as much moves as it holds tickets (tb_merged). The
+ * tickets of sleeping threads on the other queue get no such credit: a thread of a few tickets that went to and fro, from where
+ * it had half of its group's to where another thread slept, had half as much again as is due. Only queues are considered where
+ * one of the waiting threads may run.
  *
  * What is forgotten (tb_excess). A client of one ticket that is for some milliseconds the only one on its queue advances vnow by
  * as much as others do in minutes. Clocks that remembered this would be of no use: nobody would leave that queue until the others
@@ -101,6 +106,18 @@ TB_INLINE u64 tb_share(u64 tickets, u64 here, u64 all)
 	u64 share = all ? (tickets * here + all / 2) / all : tickets;
 
 	return share ? share : 1;
+}
+
+/*
+ * By how much the tickets of a part's sleeping clients fade in a period. Of 300 users with a hog for each CPU, beside one whose
+ * threads take naps of .1 to 12.8 ms, two lost more than 1 %, up to 2.8 %, where they were gone after a period; with a half none
+ * did, but up to .9 %, with a quarter up to .5 %. What has not faded is missing where the group's threads run.
+ */
+#define TB_ASLEEP_FADE 4
+
+TB_INLINE u64 tb_faded(u64 asleep)
+{
+	return (asleep + TB_ASLEEP_FADE - 1) / TB_ASLEEP_FADE;
 }
 
 /*
@@ -433,6 +450,8 @@ TB_INLINE u64 tb_merged(u64 pass, u64 tickets, u64 from, u64 more)
 
 	if (!all)
 		return pass;
+	if (!tickets)
+		return from;
 	part = (more << 16) / all;
 	if (tb_before(pass, from))
 		return pass + ((from - pass) >> 16) * part;

@@ -112,7 +112,8 @@ __noinline u32 step_move_out(u32 i, u32 from, u32 cpu, u32 own)
 
 /*
  * It comes into its group's part on the other queue; of the way's groups, the one with number `level`. An idle part begins at the
- * pass of the one that was left; another one moves towards it by as much as the tickets that come weigh.
+ * pass of the one that was left; the tickets of threads that sleep there are behind nobody. Another one moves towards it by as
+ * much as the tickets that come weigh.
  */
 __noinline int step_move_in(u32 level, u32 to, u32 cpu, u32 own)
 {
@@ -123,6 +124,8 @@ __noinline int step_move_in(u32 level, u32 to, u32 cpu, u32 own)
 	struct group *group = group_at(i);
 	u64 pass = way->pass[level & (LEVELS - 1)];
 	struct tb_client *c;
+	u64 kept;
+	u32 more;
 
 	if (!rq)
 		return 0;
@@ -135,9 +138,14 @@ __noinline int step_move_in(u32 level, u32 to, u32 cpu, u32 own)
 		tickets = (u32)portion_of(part, group, group->tickets);
 		if (!tickets)
 			tickets = c->tickets;
-		if (c->state & TB_ACTIVE)
-			pass = tickets > c->tickets ? tb_merged(c->pass, c->tickets, pass, tickets - c->tickets) : c->pass;
-		tb_set_share(&rq->economy, RULES, i, tickets, pass);
+		if (c->state & TB_ACTIVE) {
+			kept = c->pass;
+			more = tickets > c->tickets ? tickets - c->tickets : 0;
+		} else {
+			kept = tb_at(&rq->economy, c->parent)->vnow;
+			more = (u32)portion_awake(part, tickets);
+		}
+		tb_set_share(&rq->economy, RULES, i, tickets, tb_merged(kept, tickets - more, pass, more));
 		part->told += way->counted[(level & (LEVELS - 1)) + 1];
 	}
 	bpf_spin_unlock(&rq->lock);
@@ -208,7 +216,7 @@ __noinline u32 step_change_queue(u32 leaf, u32 from, u32 to, u32 seed)
 			charge(&rq->economy, leaf, 0, seed);
 		tb_withdraw(&rq->economy, leaf);
 		tb_leave(&rq->economy, RULES, leaf);
-		count_leaf(&rq->economy, leaf, false);
+		uncount_leaf(&rq->economy, leaf);
 		part = tb_at(&rq->economy, leaf)->parent;
 		bring(&rq->economy, leaf, to);
 		t->queue = to;

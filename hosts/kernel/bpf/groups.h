@@ -17,8 +17,10 @@
 
 /* What a group has on one queue. Under the lock of that queue. A leaf has only what the part around it was told. */
 struct part {
-	u64 here;    /* usable tickets of its runnable clients there */
+	u64 here;    /* usable tickets of its runnable clients there; */
+	u64 asleep;  /* and of those that sleep, which fade. The price timer writes it, too, without the lock */
 	u64 told;    /* how many of the group's usable tickets count here, as the part around it was told; 0 for none */
+	u64 slept;   /* how many of them it counts asleep there */
 	u64 shifted; /* by how much of its group's shift its pass was shifted */
 	u64 offset;  /* vnow is ahead of its clock by so much (queues.h), */
 	u64 cut;     /* and by what the price timer has cut from the clock, which takes no lock */
@@ -36,6 +38,7 @@ struct width {
 struct group {
 	u64 tickets;      /* its own, shifted (ticket_shift). Written under the first queue's lock */
 	u64 all;          /* the sum of `here` over its parts; 0: none of its threads is runnable */
+	u64 asleep;       /* the sum of theirs */
 	u64 of_threads;   /* usable tickets of the runnable threads that are directly in it */
 	struct width own; /* these threads */
 	u64 reach;        /* the CPUs on which its bound threads may run (reach_of), since that was last forgotten; */
@@ -139,6 +142,13 @@ static __always_inline void count_in(u32 i, u64 usable)
 	__sync_fetch_and_add(&group_at(i)->all, usable);
 }
 
+/* The same of those that sleep. By atomic operations: the group has the sum of its parts, whatever the price timer does. */
+static __always_inline void count_asleep(u32 i, u64 usable)
+{
+	__sync_fetch_and_add(&part_at(i)->asleep, usable);
+	__sync_fetch_and_add(&group_at(i)->asleep, usable);
+}
+
 /* May a thread not run on all CPUs? */
 static __always_inline bool is_bound_to_some(u32 leaf)
 {
@@ -203,30 +213,60 @@ static __always_inline void come_to(u32 i)
 		part_at(i)->offset = offset_to_come(i) - part_at(i)->cut;
 }
 
-/*
- * A part's portion of so many tickets of its group. While a thread changes its queue, a part may lack what it is to have for some
- * microseconds, and have less than nothing.
- */
-static __always_inline u64 portion(u64 tickets, u64 here, u64 all)
+/* Until the price timer's next turn it may be less than nothing (fade). */
+static __always_inline u64 at_least_none(u64 asleep)
 {
-	return (s64)here > 0 ? tb_share(tickets, here, all) : 0;
+	return tb_is_negative(asleep) ? 0 : asleep;
+}
+
+/*
+ * A part's portion of so many tickets of its group, if so many more are runnable there. While a thread changes its queue, a part
+ * may lack what it is to have for some microseconds, and have less than nothing.
+ */
+static __always_inline u64 portion(const struct part *part, const struct group *group, u64 tickets, u64 more)
+{
+	u64 here = part->here + more, all = group->all + more;
+
+	if ((s64)here <= 0)
+		return 0;
+	here += at_least_none(part->asleep);
+	all += at_least_none(group->asleep);
+	/* Less than nothing in another part counts in the sum. */
+	return tb_share(tickets, here, tb_max(all, here));
 }
 
 static __always_inline u64 portion_of(const struct part *part, const struct group *group, u64 tickets)
 {
-	return portion(tickets, part->here, group->all);
+	return portion(part, group, tickets, 0);
 }
 
-/* Under the lock: so many usable tickets of a leaf or a part count in the part around it from now on. True: that is a change. */
-static __always_inline bool tell(struct tb_queue *q, u32 i, u64 usable)
+/* How many of a part's tickets are those of its runnable threads. */
+static __always_inline u64 portion_awake(const struct part *part, u64 tickets)
+{
+	u64 here = part->here;
+
+	return (s64)here > 0 ? tb_share(tickets, here, here + at_least_none(part->asleep)) : tickets;
+}
+
+/*
+ * Under the lock: so many usable tickets of a leaf or a part count in the part around it from now on. Without any it sleeps,
+ * unless it leaves. True: that is a change.
+ */
+static __always_inline bool tell(struct tb_queue *q, u32 i, u64 usable, bool leaves)
 {
 	struct part *part = part_at(i);
-	u64 more = usable - part->told;
+	u64 more = usable - part->told, slept = usable || leaves ? 0 : tb_max(part->told, part->slept);
 	u32 parent = tb_at(q, i)->parent;
 
 	count_in(parent, more);
+	if (slept != part->slept) {
+		/* What it slept has faded since. */
+		count_asleep(parent, slept - tb_min(part->slept, at_least_none(part_at(parent)->asleep)));
+		part->slept = slept;
+		more = 1;
+	}
 	if (is_leaf(i)) {
-		__sync_fetch_and_add(&group_at(parent)->of_threads, more);
+		__sync_fetch_and_add(&group_at(parent)->of_threads, usable - part->told);
 		count_thread(i, group_at(parent), usable);
 	}
 	part->told = usable;
@@ -252,7 +292,7 @@ __noinline u32 step_follow(u32 i, u32 place, u32 is_time)
 		runs = part_at(i)->told && (CPUS_OF_A_QUEUE == 1 || tb_at(&rq->economy, i)->precharged_ns);
 		if (tickets && tickets != tb_at(&rq->economy, i)->tickets && (is_time || !runs))
 			tb_set_tickets(&rq->economy, RULES, i, tickets);
-		if (!tell(&rq->economy, i, portion_of(part_at(i), group_at(i), group_at(i)->usable)))
+		if (!tell(&rq->economy, i, portion_of(part_at(i), group_at(i), group_at(i)->usable), !part_at(i)->asleep))
 			parent = TB_NONE;
 	}
 	bpf_spin_unlock(&rq->lock);
@@ -306,7 +346,14 @@ static __always_inline void count_leaf(struct tb_queue *q, u32 leaf, bool runnab
 	u64 usable = runnable ? usable_of(q, leaf) : 0;
 
 	if (!is_counted(leaf, usable))
-		tell(q, leaf, usable);
+		tell(q, leaf, usable, false);
+}
+
+/* Under the lock: a leaf leaves its part. */
+static __always_inline void uncount_leaf(struct tb_queue *q, u32 leaf)
+{
+	if (part_at(leaf)->told || part_at(leaf)->slept)
+		tell(q, leaf, 0, true);
 }
 
 /*
@@ -401,13 +448,9 @@ __noinline u64 load_for(u32 i, u32 queue)
 	u64 change = 0;
 
 	tb_loop(TB_DEPTH) {
-		struct part *part = part_at(i);
-		struct group *group = group_at(i);
-		u64 here = part->here + change;
-
 		if (!i || whole_of(i) == TB_BEST_EFFORT)
 			break;
-		change = portion(group->usable, here, group->all + change) - part->told;
+		change = portion(part_at(i), group_at(i), group_at(i)->usable, change) - part_at(i)->told;
 		i = tb_global_pool.client[slot(i)].parent;
 	}
 	return (part_at(part_on(TB_BEST_EFFORT, queue))->here + change) / (cpus ? cpus : 1);
@@ -535,12 +578,27 @@ static __noinline int renew_width(u32 i)
 	return 0;
 }
 
+/* Part for part, what sleeping threads count fades. If one of them wakes up between the two lines, less than nothing is left. */
+static __noinline int fade(u32 i)
+{
+	for_each_queue(queue) {
+		u32 part = part_on(i, queue);
+		u64 asleep = part_at(part)->asleep;
+
+		if (asleep)
+			count_asleep(part, 0 - (tb_is_negative(asleep) ? asleep : tb_faded(asleep)));
+	}
+	return 0;
+}
+
 /* Compute a group's price anew, from the one of its currency. */
 static __noinline int renew_price(u32 i)
 {
 	struct group *group = group_at(i);
 	struct tb_client *c = &tb_global_pool.client[slot(i)];
 
+	if (group->asleep)
+		fade(i);
 	if (group->strays)
 		shift_parts(i);
 	renew_width(i);

@@ -424,6 +424,8 @@ __noinline u64 step_remove_leaf(u32 leaf)
 		return HAS_LENDERS;
 	}
 	group = parent_of(&rq->economy, leaf);
+	if (several())
+		uncount_leaf(&rq->economy, leaf);
 	tb_put(&rq->economy, leaf, TB_NONE, 0);
 	if (left_group((u32)group))
 		group |= LAST;
@@ -436,7 +438,7 @@ __noinline u64 step_remove_leaf(u32 leaf)
 /* The thread has exited: free its client, and its process's with the last thread. */
 static __always_inline void task_exit(struct task *t)
 {
-	u32 leaf = t->client, group, tgid = t->tgid, *known;
+	u32 leaf = t->client, group, place, tgid = t->tgid, *known;
 	u64 left;
 
 	if (!leaf)
@@ -444,12 +446,15 @@ static __always_inline void task_exit(struct task *t)
 	t->client = TB_NONE;
 	end_all_loans(leaf);
 	leave(leaf);
+	place = place_of_leaf(leaf);
 	left = step_remove_leaf(leaf);
 	if (left & HAS_LENDERS) {
 		end_all_loans(leaf);
 		left = step_remove_leaf(leaf);
 	}
 	group = (u32)left;
+	if (several())
+		follow(part_on(group, place), place, 0);
 	step_free_leaf(leaf);
 	free_empty_reservation(group);
 	lose_lender(leaf);

@@ -2,7 +2,7 @@
 
 use tombola_core::limits::{CLIENTS, DEPTH, DRAW_SHIFT, REACH_PERIODS};
 use tombola_core::queues::{
-    CPU, PRICE_MAX, SCALE, entitled, excess, group_clock, merged, off, off_of, price, share,
+    CPU, PRICE_MAX, SCALE, entitled, excess, faded, group_clock, merged, off, off_of, price, share,
     usable, widest, width,
 };
 use tombola_core::{ACTIVE, BEHIND, Economy, Kind, advance};
@@ -11,14 +11,23 @@ use tombola_core::{ACTIVE, BEHIND, Economy, Kind, advance};
 struct Part {
     queue: usize,
     client: u32,
-    /// Usable tickets of the active clients in it.
+    /// Usable tickets of the active clients in it, and of those that have slept for a short time.
     here: u64,
-    /// How many of the group's usable tickets count here; 0 while none is active.
-    counted: u64,
+    asleep: u64,
+    /// How many of the group's usable tickets count here.
+    counts: Counts,
     /// By how much of that the client was.
     shifted: u64,
     /// By how much vnow is ahead of the part's clock (`queues.h`).
     offset: u64,
+}
+
+/// How many tickets a task or a part counts in the part around it.
+#[derive(Clone, Copy, Default)]
+pub struct Counts {
+    pub usable: u64,
+    /// It sleeps, and counted so many before.
+    slept: u64,
 }
 
 /// A user, or a currency; the first group is the root, whose parts are the best effort of each queue.
@@ -29,8 +38,9 @@ struct Group {
     usable: u64,
     cpus: u64,
     price: u64,
-    /// Usable tickets in all parts.
+    /// Usable tickets in all parts, of active clients and of those asleep.
     all: u64,
+    asleep: u64,
     /// Those of threads that are directly in it; and of groups that are, since the last period.
     of_threads: u64,
     of_groups: u64,
@@ -62,8 +72,14 @@ struct Width {
 }
 
 const ROOT: usize = 0;
+/// Of the tickets that come to a part, so many are those of runnable threads: none of sleeping ones.
+const ALL_AWAKE: u64 = 1 << 16;
 
 impl Group {
+    fn recent(&self) -> u64 {
+        self.all + self.asleep
+    }
+
     fn new(parent: usize, tickets: u64) -> Self {
         Self {
             parent,
@@ -72,6 +88,7 @@ impl Group {
             cpus: 0,
             price: PRICE_MAX,
             all: 0,
+            asleep: 0,
             of_threads: 0,
             of_groups: 0,
             own: Width::default(),
@@ -89,7 +106,38 @@ impl Group {
     }
 }
 
+impl Counts {
+    pub fn is_asleep(&self) -> bool {
+        self.slept > 0
+    }
+
+    /// It counts so many from now on. Without any it sleeps, unless it leaves. Returns what changes in the part around it.
+    fn change(&mut self, usable: u64, leaves: bool) -> Change {
+        let before = *self;
+        self.slept = match usable {
+            0 if !leaves => before.usable.max(before.slept),
+            _ => 0,
+        };
+        self.usable = usable;
+        Change {
+            here: self.usable as i64 - before.usable as i64,
+            asleep: self.slept as i64 - before.slept as i64,
+        }
+    }
+}
+
+#[derive(Clone, Copy)]
+struct Change {
+    here: i64,
+    asleep: i64,
+}
+
 impl Part {
+    /// Those by which it has its share of its group's.
+    fn recent(&self) -> u64 {
+        self.here + self.asleep
+    }
+
     fn clock(&self, economy: &Economy) -> u64 {
         economy.client(self.client).vnow.wrapping_sub(self.offset)
     }
@@ -132,7 +180,8 @@ impl Groups {
             queue,
             client: economy.on(queue).roots()[1],
             here: 0,
-            counted: 0,
+            asleep: 0,
+            counts: Counts::default(),
             shifted: 0,
             offset: 0,
         };
@@ -223,7 +272,8 @@ impl Groups {
                 queue,
                 client,
                 here: 0,
-                counted: 0,
+                asleep: 0,
+                counts: Counts::default(),
                 shifted: 0,
                 offset: 0,
             },
@@ -244,7 +294,7 @@ impl Groups {
         let groups = self.line(group as usize).filter(|&g| g != ROOT);
         groups.fold(usable, |worth, g| {
             let part = self.part(g, queue).expect("the thread is in it");
-            share(part.counted, worth, part.here)
+            share(part.counts.usable, worth, part.here)
         })
     }
 
@@ -268,9 +318,13 @@ impl Groups {
             }
             let counted = match here {
                 0 => 0,
-                here => share(of.usable, here, of.all.wrapping_add_signed(change)),
+                here => share(
+                    of.usable,
+                    here + part.asleep,
+                    of.recent().wrapping_add_signed(change),
+                ),
             };
-            change = counted as i64 - part.counted as i64;
+            change = counted as i64 - part.counts.usable as i64;
         }
         0
     }
@@ -341,23 +395,23 @@ impl Groups {
         self.groups[group as usize].reach |= reach.unwrap_or(0);
     }
 
-    /// The usable tickets of threads of `group` on a queue have changed by so much. If it is time (queues.h), the tickets of its
-    /// part there, and of those around it, follow; lags stay.
+    /// A thread of `group` on a queue can use so many tickets from now on; without any it sleeps there, unless it leaves. If it
+    /// is time (queues.h), the tickets of its part there, and of those around it, follow; lags stay.
     pub fn follow(
         &mut self,
         economy: &mut Economy,
-        group: u32,
-        queue: usize,
-        change: i64,
+        (group, queue): (u32, usize),
+        thread: &mut Counts,
+        (usable, leaves): (u64, bool),
         is_time: bool,
     ) {
+        let change = thread.change(usable, leaves);
         self.count(
             economy,
-            group,
-            queue,
+            (group, queue),
             change,
-            is_time,
-            |economy, _, client, tickets| {
+            (is_time, false),
+            |economy, _, client, (tickets, _)| {
                 economy.set_tickets(client, tickets);
             },
         );
@@ -366,36 +420,43 @@ impl Groups {
     fn count(
         &mut self,
         economy: &mut Economy,
-        group: u32,
-        queue: usize,
-        mut change: i64,
-        is_time: bool,
-        set: impl Fn(&mut Economy, usize, u32, u32),
+        (group, queue): (u32, usize),
+        mut change: Change,
+        (is_time, moves): (bool, bool),
+        set: impl Fn(&mut Economy, usize, u32, (u32, u64)),
     ) {
         let mut g = group as usize;
-        self.groups[g].of_threads = self.groups[g].of_threads.wrapping_add_signed(change);
+        let mut awake = ALL_AWAKE;
+        self.groups[g].of_threads = self.groups[g].of_threads.wrapping_add_signed(change.here);
         for levels_up in 0.. {
             let of = &mut self.groups[g];
             let part = part_of(&mut of.parts, queue);
-            part.here = part.here.wrapping_add_signed(change);
-            of.all = of.all.wrapping_add_signed(change);
+            part.here = part.here.wrapping_add_signed(change.here);
+            of.all = of.all.wrapping_add_signed(change.here);
+            of.asleep -= part.asleep;
+            part.asleep = part.asleep.saturating_add_signed(change.asleep);
+            of.asleep += part.asleep;
             let client = economy.client(part.client);
             if g == ROOT {
                 return;
             }
-            let tickets = share(of.tickets, part.here, of.all) as u32;
+            let (recent, of_all) = (part.recent(), of.all + of.asleep);
+            let tickets = share(of.tickets, recent, of_all) as u32;
+            let counts = &mut part.counts;
             if part.here > 0
-                && client.tickets != tickets
-                && (is_time || part.counted == 0 || self.holds && client.precharged_ns == 0)
+                && (client.tickets != tickets || counts.usable == 0)
+                && (is_time || counts.usable == 0 || self.holds && client.precharged_ns == 0)
             {
-                set(economy.on(queue), levels_up, part.client, tickets);
+                if counts.usable == 0 {
+                    awake = share(awake, part.here, recent);
+                }
+                set(economy.on(queue), levels_up, part.client, (tickets, awake));
             }
-            let before = part.counted;
-            part.counted = match part.here {
+            let usable = match part.here {
                 0 => 0,
-                here => share(of.usable, here, of.all),
+                _ => share(of.usable, recent, of_all),
             };
-            change = part.counted as i64 - before as i64;
+            change = part.counts.change(usable, moves || recent == 0);
             g = of.parent;
         }
     }
@@ -407,17 +468,16 @@ impl Groups {
         group: u32,
         queue: usize,
         leaf: u32,
-        usable: u64,
+        thread: &mut Counts,
     ) -> Passes {
         economy.on(queue).take(leaf);
-        let change = -(usable as i64);
+        let change = thread.change(0, true);
         self.count(
             economy,
-            group,
-            queue,
+            (group, queue),
             change,
-            true,
-            |economy, _, client, tickets| {
+            (true, true),
+            |economy, _, client, (tickets, _)| {
                 let pass = economy.client(client).pass;
                 economy.set_share(client, tickets, pass);
             },
@@ -437,6 +497,7 @@ impl Groups {
         economy: &mut Economy,
         group: u32,
         queue: usize,
+        thread: &mut Counts,
         usable: u64,
         left: &Passes,
     ) {
@@ -445,33 +506,23 @@ impl Groups {
         for &g in &line {
             self.set_offset(economy, g, queue);
         }
-        for (level, g) in line.into_iter().enumerate() {
-            let part = self.part(g, queue).expect("it was made");
-            let (client, is_idle) = (part.client, part.here == 0);
-            if g == ROOT {
-                break;
-            }
+        for (level, g) in line.into_iter().enumerate().filter(|&(_, g)| g != ROOT) {
             left[level] = left[level].wrapping_add(self.offset(g, queue));
-            let from = left[level];
-            if is_idle {
-                let tickets = economy.client(client).tickets;
-                economy.set_share(client, tickets, from);
-            }
         }
+        let change = thread.change(usable, false);
         self.count(
             economy,
-            group,
-            queue,
-            usable as i64,
-            true,
-            |economy, levels_up, client, tickets| {
-                let from = left[levels_up];
+            (group, queue),
+            change,
+            (true, true),
+            |economy, levels_up, client, (tickets, awake)| {
                 let c = *economy.client(client);
-                let more = u64::from(tickets.saturating_sub(c.tickets));
-                let pass = match c.state & ACTIVE {
-                    0 => c.pass,
-                    _ => merged(c.pass, u64::from(c.tickets), from, more),
+                let (pass, before) = match c.state & ACTIVE {
+                    0 => (economy.client(c.parent).vnow, 0),
+                    _ => (c.pass, c.tickets),
                 };
+                let more = u64::from(tickets.saturating_sub(before)) * awake / ALL_AWAKE;
+                let pass = merged(pass, u64::from(tickets) - more, left[levels_up], more);
                 economy.set_share(client, tickets, pass);
             },
         );
@@ -579,11 +630,22 @@ impl Groups {
         }
     }
 
+    /// What sleeping threads count fades.
+    fn fade(&mut self, g: usize) {
+        let of = &mut self.groups[g];
+        for part in &mut of.parts {
+            let by = faded(part.asleep);
+            part.asleep -= by;
+            of.asleep -= by;
+        }
+    }
+
     /// Computes the prices anew, from the root down, and looks at all clocks, so many ns after the last time.
     pub fn renew(&mut self, economy: &Economy, ns: u64) {
         self.periods += 1;
         let forgets = self.periods.is_multiple_of(REACH_PERIODS);
         for g in 0..self.groups.len() {
+            self.fade(g);
             self.shift_parts(economy, g);
             self.renew_width(g, forgets);
             let parent = self.groups[g].parent;

@@ -6,8 +6,8 @@ use several::Economy;
 use std::rc::Rc;
 use tombola_sim::entitlement::{Client, rates};
 use tombola_sim::{
-    ANYWHERE, Act, Balance, Costs, MS, Program, Rules, RunQueues, SECOND, Scheduler, Simulation,
-    Tombola, Topology, hog,
+    ANYWHERE, Act, Balance, Costs, MS, Program, Random, Rules, RunQueues, SECOND, Scheduler,
+    Simulation, Tombola, Topology, hog,
 };
 
 /// The worst of tasks that are due 5 % of a CPU or more, in windows of 10 s, in percent.
@@ -232,6 +232,56 @@ fn forking_gains_nothing_across_queues() {
         .sum();
     let of_hogs = used as f64 / (80 * SECOND) as f64;
     assert!((of_hogs - 6.0 / 7.0).abs() < 0.01, "{of_hogs}");
+}
+
+/// Runs so many ns, sleeps so many, and so on.
+fn napper(run_ns: u64, sleep_ns: u64) -> Program {
+    Rc::new(move |act, _| match act % 2 {
+        0 => Act::Run(run_ns),
+        _ => Act::Nap(sleep_ns),
+    })
+}
+
+/// A user whose threads sleep and wake up, beside one with a hog for each CPU, who so can always use all that is due. What
+/// she does not use is his; she gains nothing. (While one of her threads slept, all of her tickets once counted on the other
+/// queues, and he had 7 % less than is due.)
+#[test]
+fn sleepers_take_nothing_from_others_on_several_queues() {
+    let mut random = Random(3);
+    let mut below = |n: u64| random.bits() % n;
+    let mut wrong = Vec::new();
+    for economy in 0..100 {
+        let cpus = [2, 4][below(2) as usize];
+        let topology = Topology::from(cpus);
+        let queues = RunQueues::PerCpu(Balance::Clock);
+        let scheduler = Tombola::with_run_queues(Rules::stride(MS), topology, queues);
+        let mut simulation = Simulation::new(scheduler, topology, Costs::default(), economy);
+        let tickets = [below(3000) + 100, below(3000) + 100];
+        let users = tickets.map(|tickets| simulation.scheduler.user(tickets as u32));
+        let due = cpus as f64 * tickets[0] as f64 / (tickets[0] + tickets[1]) as f64;
+        let hogs: Vec<_> = (0..cpus)
+            .map(|_| simulation.task(users[0], 100, hog()))
+            .collect();
+        let currency = simulation
+            .scheduler
+            .currency(users[1], 50 + below(200) as u32);
+        let mut nappers = Vec::new();
+        for _ in 0..1 + below(2 * cpus as u64) {
+            let (run_ns, sleep_ns) = ((MS / 10) << below(8), (MS / 10) << below(8));
+            let of = [users[1], currency][below(2) as usize];
+            simulation.task(of, 100, napper(run_ns, sleep_ns));
+            nappers.push((run_ns, sleep_ns));
+        }
+        simulation.run_until(SECOND);
+        let parts = parts(&mut simulation, 10 * SECOND);
+        let of_hogs = hogs.iter().map(|&task| parts[task]).sum::<f64>() / due;
+        if of_hogs < 0.99 {
+            wrong.push(format!(
+                "{economy}: {cpus} CPUs, {tickets:?}: {of_hogs:.4} of what is due, beside {nappers:?}"
+            ));
+        }
+    }
+    assert!(wrong.is_empty(), "{wrong:#?}");
 }
 
 fn link() -> Program {

@@ -10,7 +10,7 @@
 mod loans;
 mod several;
 
-use crate::groups::{Groups, Reach};
+use crate::groups::{Counts, Groups, Reach};
 use crate::machine::{ANYWHERE, Machine, TaskId, Topology};
 use crate::program::MS;
 use crate::queues::{Balance, Queues, RunQueues};
@@ -32,7 +32,7 @@ struct Account {
     payer: u32,
     queue: usize,
     /// Several queues: its tickets that count there, 0 while it sleeps.
-    usable: u64,
+    counts: Counts,
     /// Where it might go when that was last counted.
     reach: Reach,
     /// CPU time that is charged, ns.
@@ -173,13 +173,11 @@ impl Tombola {
         };
         let t = machine.task(task);
         let account = &mut self.accounts[task];
-        let before = account.usable;
-        account.usable = match is_runnable {
+        let usable = match is_runnable {
             true => queues.groups.of_thread(t.group, t.tickets).1,
             false => 0,
         };
-        let change = account.usable as i64 - before as i64;
-        if before > 0 {
+        if account.counts.usable > 0 {
             queues.groups.count_thread(t.group, account.reach, false);
         }
         if is_runnable {
@@ -187,9 +185,9 @@ impl Tombola {
             queues.groups.count_thread(t.group, account.reach, true);
             queues.groups.note_reach(t.group, account.reach);
         }
-        queues
-            .groups
-            .follow(&mut self.economy, t.group, account.queue, change, settled);
+        let at = (t.group, account.queue);
+        let counts = &mut account.counts;
+        (queues.groups).follow(&mut self.economy, at, counts, (usable, false), settled);
     }
 
     fn run(&self, machine: &Machine, task: TaskId, woke: bool) -> Run {
@@ -510,6 +508,7 @@ impl Scheduler for Tombola {
             self.put_on(machine, task, queue);
             self.of(task).charge_heir(leaf, of_heir, forked_ns);
         }
+        self.count_no_more(machine, task);
         self.of(task).free(leaf);
     }
 

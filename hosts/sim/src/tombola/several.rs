@@ -51,11 +51,25 @@ impl Tombola {
         self.put_on(machine, task, to);
     }
 
+    /// A task that sleeps leaves its queue.
+    pub(super) fn count_no_more(&mut self, machine: &Machine, task: TaskId) {
+        if let Some(queues) = &mut self.queues {
+            let account = &mut self.accounts[task];
+            if account.counts.is_asleep() {
+                let at = (machine.task(task).group, account.queue);
+                let counts = &mut account.counts;
+                (queues.groups).follow(&mut self.economy, at, counts, (0, true), true);
+            }
+        }
+    }
+
     /// A task that is not runnable belongs to this queue from now on.
     pub(super) fn put_on(&mut self, machine: &Machine, task: TaskId, queue: usize) {
-        if let Some(queues) = &mut self.queues
-            && self.accounts[task].queue != queue
-        {
+        if self.queues.is_none() || self.accounts[task].queue == queue {
+            return;
+        }
+        self.count_no_more(machine, task);
+        if let Some(queues) = &mut self.queues {
             let group = machine.task(task).group;
             let (leaf, from) = (self.accounts[task].leaf, self.accounts[task].queue);
             (queues.groups).bring(&mut self.economy, group, leaf, from, queue);
@@ -67,11 +81,13 @@ impl Tombola {
     fn migrate(&mut self, machine: &mut Machine, task: TaskId, to: usize) {
         let (leaf, from) = (self.leaf(task), self.accounts[task].queue);
         let group = machine.task(task).group;
-        let usable = self.accounts[task].usable;
+        let mut counts = self.accounts[task].counts;
+        let usable = counts.usable;
         let groups = &mut self.queues.as_mut().expect("there are several").groups;
-        let passes = groups.take(&mut self.economy, group, from, leaf, usable);
+        let passes = groups.take(&mut self.economy, group, from, leaf, &mut counts);
         groups.bring(&mut self.economy, group, leaf, from, to);
-        groups.come(&mut self.economy, group, to, usable, &passes);
+        groups.come(&mut self.economy, group, to, &mut counts, usable, &passes);
+        self.accounts[task].counts = counts;
         self.accounts[task].queue = to;
         let mask = self.mask(machine, task, to);
         self.of(task).join(leaf, mask);
@@ -152,7 +168,7 @@ impl Tombola {
             }
             let account = &self.accounts[task];
             let group = machine.task(task).group;
-            let worth = (self.several().groups).worth(group, account.queue, account.usable);
+            let worth = (self.several().groups).worth(group, account.queue, account.counts.usable);
             let best_worth = best.map_or(0, |(_, worth)| worth);
             if queues::fits_better(gap, worth, best_worth) {
                 best = Some((task, worth));
