@@ -20,7 +20,7 @@ struct part {
 	u64 here;    /* usable tickets of its runnable clients there; */
 	u64 asleep;  /* and of those that sleep, which fade. The price timer writes it, too, without the lock */
 	u64 told;    /* how many of the group's usable tickets count here, as the part around it was told; 0 for none */
-	u64 slept;   /* how many of them it counts asleep there */
+	u64 slept;   /* how many of them counted there as it fell asleep; 0 while it is awake */
 	u64 shifted; /* by how much of its group's shift its pass was shifted */
 	u64 offset;  /* vnow is ahead of its clock by so much (queues.h), */
 	u64 cut;     /* and by what the price timer has cut from the clock, which takes no lock */
@@ -38,7 +38,7 @@ struct width {
 struct group {
 	u64 tickets;      /* its own, shifted (ticket_shift). Written under the first queue's lock */
 	u64 all;          /* the sum of `here` over its parts; 0: none of its threads is runnable */
-	u64 asleep;       /* the sum of theirs */
+	u64 asleep;       /* the sum of its parts' */
 	u64 of_threads;   /* usable tickets of the runnable threads that are directly in it */
 	struct width own; /* these threads */
 	u64 reach;        /* the CPUs on which its bound threads may run (reach_of), since that was last forgotten; */

@@ -248,15 +248,14 @@ fn napper(run_ns: u64, sleep_ns: u64) -> Program {
 #[test]
 fn sleepers_take_nothing_from_others_on_several_queues() {
     let mut random = Random(3);
-    let mut below = |n: u64| random.bits() % n;
     let mut wrong = Vec::new();
     for economy in 0..100 {
-        let cpus = [2, 4][below(2) as usize];
+        let cpus = [2, 4][random.below(2) as usize];
         let topology = Topology::from(cpus);
         let queues = RunQueues::PerCpu(Balance::Clock);
         let scheduler = Tombola::with_run_queues(Rules::stride(MS), topology, queues);
         let mut simulation = Simulation::new(scheduler, topology, Costs::default(), economy);
-        let tickets = [below(3000) + 100, below(3000) + 100];
+        let tickets = [random.below(3000) + 100, random.below(3000) + 100];
         let users = tickets.map(|tickets| simulation.scheduler.user(tickets as u32));
         let due = cpus as f64 * tickets[0] as f64 / (tickets[0] + tickets[1]) as f64;
         let hogs: Vec<_> = (0..cpus)
@@ -264,11 +263,11 @@ fn sleepers_take_nothing_from_others_on_several_queues() {
             .collect();
         let currency = simulation
             .scheduler
-            .currency(users[1], 50 + below(200) as u32);
+            .currency(users[1], 50 + random.below(200) as u32);
         let mut nappers = Vec::new();
-        for _ in 0..1 + below(2 * cpus as u64) {
-            let (run_ns, sleep_ns) = ((MS / 10) << below(8), (MS / 10) << below(8));
-            let of = [users[1], currency][below(2) as usize];
+        for _ in 0..1 + random.below(2 * cpus as u64) {
+            let (run_ns, sleep_ns) = ((MS / 10) << random.below(8), (MS / 10) << random.below(8));
+            let of = [users[1], currency][random.below(2) as usize];
             simulation.task(of, 100, napper(run_ns, sleep_ns));
             nappers.push((run_ns, sleep_ns));
         }

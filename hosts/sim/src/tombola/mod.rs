@@ -31,7 +31,7 @@ struct Account {
     /// The leaf that is charged while it runs: its own, or that of a task that lends to it.
     payer: u32,
     queue: usize,
-    /// Several queues: its tickets that count there, 0 while it sleeps.
+    /// Several queues: its tickets that count there.
     counts: Counts,
     /// Where it might go when that was last counted.
     reach: Reach,
