@@ -115,6 +115,19 @@ pub struct Run {
     pub woke: u64,
 }
 
+/// What a client of several queues counts in the part around it: `struct tb_counts`.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Counts {
+    /// Its usable tickets, while it is runnable.
+    pub usable: u64,
+    /// While it sleeps, those that it fell asleep with.
+    pub slept: u64,
+    /// In which period it did.
+    pub since: u32,
+    unused: u32,
+}
+
 /// `struct tb_pool`.
 #[repr(C)]
 pub(crate) struct Pool {
@@ -181,7 +194,7 @@ unsafe impl Sync for Queue {}
 macro_rules! c_functions {
     ($($(#[$meta:meta])* $symbol:literal $name:ident($($arg:ident: $type:ty),*) $(-> $result:ty)?;)*) => {
         mod c {
-            use super::{Bill, Queue, Rules, Run};
+            use super::{Bill, Counts, Queue, Rules, Run};
             unsafe extern "C" {
                 $($(#[$meta])* #[link_name = $symbol] pub fn $name($($arg: $type),*) $(-> $result)?;)*
             }
@@ -244,6 +257,7 @@ c_functions! {
     "tombola_off_of" off_of(group_pass: u64, pass: u64, tickets: u64) -> u64;
     "tombola_off" off(sum: u64, tickets: u64) -> u64;
     "tombola_faded" faded(asleep: u64) -> u64;
+    "tombola_count" count(c: &mut Counts, usable: u64, asleep: u64, there: u64, period: u32) -> u64;
     "tombola_widest" widest(former: u64, width: u64) -> u64;
     "tombola_width" width(widest: u64) -> u64;
     "tombola_excess" excess(clock: u64, of_group: u64, bound_ns: u64, price: u64) -> u64;
@@ -308,13 +322,15 @@ mod tests {
         let rules = layout!(Rules: quantum_ns lag_ns credit_ns behind_ns protect_ns lottery);
         let bill = layout!(Bill: used_ns precharge_ns next_ns seed);
         let run = layout!(Run: ran_ns precharge_ns woke);
+        let counts = layout!(Counts: usable slept since);
         let all = client
             .iter()
             .chain(&pool)
             .chain(&queue)
             .chain(&rules)
             .chain(&bill)
-            .chain(&run);
+            .chain(&run)
+            .chain(&counts);
         let mut count = 0;
         for &ours in all {
             assert_eq!(ours as u64, layout(count), "item {count} of the layout");

@@ -253,6 +253,11 @@ u64 EXPORT(faded)(u64 asleep)
 	return tb_faded(asleep);
 }
 
+u64 EXPORT(count)(struct tb_counts *c, u64 usable, u64 asleep, u64 there, u32 period)
+{
+	return tb_count(c, usable, asleep, there, period);
+}
+
 u64 EXPORT(widest)(u64 former, u64 width)
 {
 	return tb_widest(former, width);
@@ -444,6 +449,8 @@ u64 EXPORT(layout)(u32 which)
 		offsetof(struct tb_bill, next_ns), offsetof(struct tb_bill, seed),
 		sizeof(struct tb_run), offsetof(struct tb_run, ran_ns), offsetof(struct tb_run, precharge_ns),
 		offsetof(struct tb_run, woke),
+		sizeof(struct tb_counts), offsetof(struct tb_counts, usable), offsetof(struct tb_counts, slept),
+		offsetof(struct tb_counts, since),
 	};
 
 	return which < sizeof(layout) / sizeof(layout[0]) ? layout[which] : ~0ull;

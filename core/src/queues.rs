@@ -1,6 +1,7 @@
 //! Several run queues: how many tickets count on each, and which client goes from one to another (`queues.h`).
 
 use crate::ffi;
+pub use crate::ffi::Counts;
 use crate::limits::PLACES;
 pub use crate::limits::{CPU, MQS_TICK_NS, MQS_WAIT_NS, PARTNERS, PRICE_MAX, SHARE_SCALE as SCALE};
 
@@ -45,6 +46,14 @@ pub fn off(sum: u64, tickets: u64) -> i64 {
 #[must_use]
 pub fn faded(asleep: u64) -> u64 {
     ffi::faded(asleep)
+}
+
+impl Counts {
+    /// A client counts so many usable tickets from this period on; or none, and falls asleep with some, or has left (0). Returns
+    /// what that adds to those of the sleeping clients around it, `there` until now.
+    pub fn change(&mut self, usable: u64, asleep: u64, there: u64, period: u32) -> i64 {
+        ffi::count(self, usable, asleep, there, period) as i64
+    }
 }
 
 /// On how many CPUs, in parts of [`CPU`], a group could be at once lately, from that of the last period and its width now.

@@ -1,11 +1,14 @@
 //! The decisions between several run queues.
 
+mod random;
+
+use random::Random;
 use std::collections::VecDeque;
 use tombola_core::limits::{APART_MAX, DRAW_SHIFT};
 use tombola_core::queues::{
-    self, CPU, PRICE_MAX, Place, SCALE, ahead, entitled, excess, fits_better, gap, group_clock,
-    is_crowded, is_far, lead_ns, may_move, merged, mqs_load, mqs_neighbours, mqs_push, neighbours,
-    next_look, off, off_of, pulls_from, share, usable, waking_place, widest, width,
+    self, CPU, Counts, PRICE_MAX, Place, SCALE, ahead, entitled, excess, faded, fits_better, gap,
+    group_clock, is_crowded, is_far, lead_ns, may_move, merged, mqs_load, mqs_neighbours, mqs_push,
+    neighbours, next_look, off, off_of, pulls_from, share, usable, waking_place, widest, width,
 };
 use tombola_core::{BEST_EFFORT, Economy, Kind, Rules, advance};
 
@@ -358,4 +361,40 @@ fn parts_are_off_their_group_in_the_mean_by_tickets() {
         (off - expected).abs() < -expected / 1000,
         "{off} {expected}"
     );
+}
+
+fn below(random: &mut Random, n: u64) -> u64 {
+    random.next() % n
+}
+
+/// What sleeping clients count fades for each by itself: one that wakes up after a long sleep takes nothing of a fresh one's.
+#[test]
+fn tickets_fade_for_each_sleeper_by_itself() {
+    let mut random = Random(11);
+    let mut clients = [(Counts::default(), 0_u64); 8];
+    let mut asleep = 0_u64;
+    for period in 0..20_000 {
+        asleep -= faded(asleep);
+        for (_, left) in &mut clients {
+            *left -= *left / 4;
+        }
+        for _ in 0..below(&mut random, 3) {
+            let (counts, left) = &mut clients[below(&mut random, 8) as usize];
+            let usable = (below(&mut random, 1 << 20) + 1) << 16;
+            // It wakes up, or falls asleep, or is asleep and leaves.
+            let now = match (counts.usable, below(&mut random, 4)) {
+                (0, 0) => (0, 0),
+                (0, _) => (usable, 0),
+                (before, _) => (0, before),
+            };
+            *left = now.1;
+            asleep = asleep.wrapping_add_signed(counts.change(now.0, now.1, asleep, period));
+        }
+        let exact = clients.iter().map(|&(_, left)| left).sum::<u64>();
+        // A client has less than 2^36, of which 2^-16 may be lost in rounding, a few times.
+        assert!(
+            asleep.abs_diff(exact) < 1 << 24,
+            "period {period}: {asleep} of sleeping clients, {exact} by the sum"
+        );
+    }
 }

@@ -120,6 +120,49 @@ TB_INLINE u64 tb_faded(u64 asleep)
 	return (asleep + TB_ASLEEP_FADE - 1) / TB_ASLEEP_FADE;
 }
 
+/* What is left of tickets that have faded for so many periods. After 64 there are less than 2^-26 of them. */
+TB_INLINE u64 tb_not_faded(u64 asleep, u32 periods)
+{
+	u64 left = 1u << 16, each = (1u << 16) - (1u << 16) / TB_ASLEEP_FADE;
+
+	if (periods >= 64)
+		return 0;
+	tb_loop(64) {
+		if (!periods)
+			break;
+		if (periods & 1)
+			left = left * each >> 16;
+		each = each * each >> 16;
+		periods >>= 1;
+	}
+	return asleep * left >> 16;
+}
+
+/* What a client, a thread or a group's part, counts in the part around it. */
+struct tb_counts {
+	u64 usable; /* its usable tickets, while it is runnable; */
+	u64 slept;  /* while it sleeps, those that it fell asleep with, */
+	u32 since;  /* in this period */
+	u32 unused;
+};
+
+/*
+ * A client counts so many usable tickets from now on; or none, and it falls asleep with some, or has left (0). Returns what that
+ * adds to those of the sleeping clients around it, `there` until now.
+ */
+TB_INLINE u64 tb_count(struct tb_counts *c, u64 usable, u64 asleep, u64 there, u32 period)
+{
+	u64 left = tb_min(tb_not_faded(c->slept, period - c->since), there);
+	u32 sleeps = !usable && asleep;
+
+	if (sleeps && c->slept)
+		return 0;
+	c->usable = usable;
+	c->slept = sleeps ? asleep : 0;
+	c->since = period;
+	return c->slept - left;
+}
+
 /*
  * A group's width: on how many CPUs its runnable threads can be at once. A thread that may run on all CPUs adds one. Those that
  * are bound to some add no more than these are. Where they are does not matter: if two threads of a group that are on a queue of

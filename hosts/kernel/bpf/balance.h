@@ -69,7 +69,7 @@ __noinline u32 step_take(u32 leaf, u32 from, u32 to, u32 cpu, u32 own)
 	c = tb_at(&rq->economy, leaf);
 	if (t->queue == from && c->state & TB_QUEUED && !is_frozen(&rq->economy, leaf)) {
 		part = c->parent;
-		way->counted[0] = part_at(leaf)->told;
+		way->counted[0] = part_at(leaf)->counts.usable;
 		way->levels = 0;
 		tb_take(&rq->economy, RULES, leaf);
 		bring(&rq->economy, leaf, to);
@@ -88,7 +88,7 @@ __noinline u32 step_move_out(u32 i, u32 from, u32 cpu, u32 own)
 	struct part *part = part_at(i);
 	struct group *group = group_at(i);
 	u32 level = way->levels, parent, tickets;
-	u64 told;
+	u64 before, stays;
 
 	if (!rq || level >= LEVELS)
 		return TB_NONE;
@@ -101,9 +101,12 @@ __noinline u32 step_move_out(u32 i, u32 from, u32 cpu, u32 own)
 		tickets = (u32)portion_of(part, group, group->tickets);
 		if (tickets && tickets != tb_at(&rq->economy, i)->tickets)
 			tb_set_share(&rq->economy, RULES, i, tickets, tb_at(&rq->economy, i)->pass);
-		told = portion_of(part, group, group->usable);
-		way->counted[(level & (LEVELS - 1)) + 1] = part->told - told;
-		part->told = told;
+		before = part->counts.usable;
+		/* Where none but sleeping threads stay behind, so do the tickets that these count. */
+		set_counts(i, parent, portion_of(part, group, group->usable), tb_min(portion_asleep(part, group), before));
+		stays = before ? part->counts.slept : 0;
+		count_in(parent, 0 - stays);
+		way->counted[(level & (LEVELS - 1)) + 1] = before - part->counts.usable - stays;
 	}
 	way->levels = level + 1;
 	bpf_spin_unlock(&rq->lock);
@@ -112,8 +115,8 @@ __noinline u32 step_move_out(u32 i, u32 from, u32 cpu, u32 own)
 
 /*
  * It comes into its group's part on the other queue; of the way's groups, the one with number `level`. An idle part begins at the
- * pass of the one that was left; the tickets of threads that sleep there are behind nobody. Another one moves towards it by as
- * much as the tickets that come weigh.
+ * pass of the one that was left, and threads that sleep there add nothing to what it is behind. Another one moves towards that by
+ * as much as the tickets that come weigh.
  */
 __noinline int step_move_in(u32 level, u32 to, u32 cpu, u32 own)
 {
@@ -143,10 +146,12 @@ __noinline int step_move_in(u32 level, u32 to, u32 cpu, u32 own)
 			more = tickets > c->tickets ? tickets - c->tickets : 0;
 		} else {
 			kept = tb_at(&rq->economy, c->parent)->vnow;
+			if (tb_before(kept, c->pass))
+				kept = c->pass;
 			more = (u32)portion_awake(part, tickets);
 		}
 		tb_set_share(&rq->economy, RULES, i, tickets, tb_merged(kept, tickets - more, pass, more));
-		part->told += way->counted[(level & (LEVELS - 1)) + 1];
+		set_counts(i, c->parent, part->counts.usable + way->counted[(level & (LEVELS - 1)) + 1], 0);
 	}
 	bpf_spin_unlock(&rq->lock);
 	return 0;
@@ -257,7 +262,7 @@ __noinline u64 worth_to(u32 leaf, u32 from, u32 to)
 
 	if (!rq || t->queue != from || !(t->queues >> (to & 63) & 1))
 		return 0;
-	return worth_of(&rq->economy, leaf, part_at(leaf)->told);
+	return worth_of(&rq->economy, leaf, part_at(leaf)->counts.usable);
 }
 
 /* Does a leaf fit a gap better than those before? In a global function and in memory, or the verifier would walk each history. */

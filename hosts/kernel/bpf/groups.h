@@ -15,12 +15,11 @@
 #pragma once
 #include "state.h"
 
-/* What a group has on one queue. Under the lock of that queue. A leaf has only what the part around it was told. */
+/* What a group has on one queue. Under the lock of that queue. A leaf has only what it counts in the part around it. */
 struct part {
 	u64 here;    /* usable tickets of its runnable clients there; */
 	u64 asleep;  /* and of those that sleep, which fade. The price timer writes it, too, without the lock */
-	u64 told;    /* how many of the group's usable tickets count here, as the part around it was told; 0 for none */
-	u64 slept;   /* how many of them counted there as it fell asleep; 0 while it is awake */
+	struct tb_counts counts; /* how many of the group's usable tickets count here, as the part around it was told */
 	u64 shifted; /* by how much of its group's shift its pass was shifted */
 	u64 offset;  /* vnow is ahead of its clock by so much (queues.h), */
 	u64 cut;     /* and by what the price timer has cut from the clock, which takes no lock */
@@ -172,7 +171,7 @@ static __always_inline void count_thread(u32 leaf, struct group *group, u64 usab
 {
 	struct part *part = part_at(leaf);
 
-	if (part->told)
+	if (part->counts.usable)
 		count_width(&group->own, part->bound, 0 - 1ull);
 	part->bound = is_bound_to_some(leaf);
 	if (usable)
@@ -240,6 +239,14 @@ static __always_inline u64 portion_of(const struct part *part, const struct grou
 	return portion(part, group, tickets, 0);
 }
 
+/* What a part falls asleep with that has no runnable thread any more. */
+static __always_inline u64 portion_asleep(const struct part *part, const struct group *group)
+{
+	u64 here = at_least_none(part->asleep);
+
+	return here ? tb_share(group->usable, here, tb_max(group->all + at_least_none(group->asleep), here)) : 0;
+}
+
 /* How many of a part's tickets are those of its runnable threads. */
 static __always_inline u64 portion_awake(const struct part *part, u64 tickets)
 {
@@ -248,29 +255,33 @@ static __always_inline u64 portion_awake(const struct part *part, u64 tickets)
 	return (s64)here > 0 ? tb_share(tickets, here, here + at_least_none(part->asleep)) : tickets;
 }
 
+/* Under the lock: tell, but for `here` and `all` of the part around it. */
+static __always_inline void set_counts(u32 i, u32 parent, u64 usable, u64 asleep)
+{
+	u64 there = at_least_none(part_at(parent)->asleep);
+	u64 more = tb_count(&part_at(i)->counts, usable, asleep, there, periods);
+
+	if (more)
+		count_asleep(parent, more);
+}
+
 /*
- * Under the lock: so many usable tickets of a leaf or a part count in the part around it from now on. Without any it sleeps,
- * unless it leaves. True: that is a change.
+ * Under the lock: so many usable tickets of a leaf or a part count in the part around it from now on; or none, and it falls
+ * asleep with some, or leaves (0). True: that is a change.
  */
-static __always_inline bool tell(struct tb_queue *q, u32 i, u64 usable, bool leaves)
+static __always_inline bool tell(struct tb_queue *q, u32 i, u64 usable, u64 asleep)
 {
 	struct part *part = part_at(i);
-	u64 more = usable - part->told, slept = usable || leaves ? 0 : tb_max(part->told, part->slept);
+	u64 more = usable - part->counts.usable, slept = part->counts.slept;
 	u32 parent = tb_at(q, i)->parent;
 
-	count_in(parent, more);
-	if (slept != part->slept) {
-		/* What it slept has faded since. */
-		count_asleep(parent, slept - tb_min(part->slept, at_least_none(part_at(parent)->asleep)));
-		part->slept = slept;
-		more = 1;
-	}
 	if (is_leaf(i)) {
-		__sync_fetch_and_add(&group_at(parent)->of_threads, usable - part->told);
+		__sync_fetch_and_add(&group_at(parent)->of_threads, more);
 		count_thread(i, group_at(parent), usable);
 	}
-	part->told = usable;
-	return more;
+	count_in(parent, more);
+	set_counts(i, parent, usable, asleep);
+	return more || slept != part->counts.slept;
 }
 
 /*
@@ -289,10 +300,11 @@ __noinline u32 step_follow(u32 i, u32 place, u32 is_time)
 	parent = tb_at(&rq->economy, i)->parent;
 	if (parent) {
 		tickets = (u32)portion_of(part_at(i), group_at(i), group_at(i)->tickets);
-		runs = part_at(i)->told && (CPUS_OF_A_QUEUE == 1 || tb_at(&rq->economy, i)->precharged_ns);
+		runs = part_at(i)->counts.usable && (CPUS_OF_A_QUEUE == 1 || tb_at(&rq->economy, i)->precharged_ns);
 		if (tickets && tickets != tb_at(&rq->economy, i)->tickets && (is_time || !runs))
 			tb_set_tickets(&rq->economy, RULES, i, tickets);
-		if (!tell(&rq->economy, i, portion_of(part_at(i), group_at(i), group_at(i)->usable), !part_at(i)->asleep))
+		if (!tell(&rq->economy, i, portion_of(part_at(i), group_at(i), group_at(i)->usable),
+			  portion_asleep(part_at(i), group_at(i))))
 			parent = TB_NONE;
 	}
 	bpf_spin_unlock(&rq->lock);
@@ -337,7 +349,7 @@ static __always_inline u64 usable_of(struct tb_queue *q, u32 leaf)
 /* Do so many tickets of a leaf count already, and its thread as bound or not, as it is now? */
 static __always_inline bool is_counted(u32 leaf, u64 usable)
 {
-	return usable == part_at(leaf)->told && is_bound_to_some(leaf) == part_at(leaf)->bound;
+	return usable == part_at(leaf)->counts.usable && is_bound_to_some(leaf) == part_at(leaf)->bound;
 }
 
 /* Under the lock: as many tickets of a leaf count in its currency's part as it can use; none if it is not runnable. */
@@ -346,14 +358,14 @@ static __always_inline void count_leaf(struct tb_queue *q, u32 leaf, bool runnab
 	u64 usable = runnable ? usable_of(q, leaf) : 0;
 
 	if (!is_counted(leaf, usable))
-		tell(q, leaf, usable, false);
+		tell(q, leaf, usable, runnable ? 0 : part_at(leaf)->counts.usable);
 }
 
 /* Under the lock: a leaf leaves its part. */
 static __always_inline void uncount_leaf(struct tb_queue *q, u32 leaf)
 {
-	if (part_at(leaf)->told || part_at(leaf)->slept)
-		tell(q, leaf, 0, true);
+	if (part_at(leaf)->counts.usable || part_at(leaf)->counts.slept)
+		tell(q, leaf, 0, 0);
 }
 
 /*
@@ -379,13 +391,13 @@ __noinline int step_recount(u32 leaf, u32 place)
 	if (!rq)
 		return 0;
 	bpf_spin_lock(&rq->lock);
-	if (task_at(leaf)->queue == place && part_at(leaf)->told)
+	if (task_at(leaf)->queue == place && part_at(leaf)->counts.usable)
 		count_leaf(&rq->economy, leaf, true);
 	bpf_spin_unlock(&rq->lock);
 	return 0;
 }
 
-/* A slice of a runnable thread begins or ends. Prices and sums may have changed since the last one: mostly they have not. */
+/* A slice of a runnable thread begins or ends. Prices and sums may have changed since the last one. */
 __noinline int recount(u32 leaf)
 {
 	u32 place = task_at(leaf)->queue, i;
@@ -396,7 +408,7 @@ __noinline int recount(u32 leaf)
 		return 0;
 	q = &rq->economy;
 	i = tb_at(q, leaf)->parent;
-	if (part_at(leaf)->told && !is_counted(leaf, usable_of(q, leaf)))
+	if (part_at(leaf)->counts.usable && !is_counted(leaf, usable_of(q, leaf)))
 		step_recount(leaf, place);
 	if (part_at(leaf)->bound)
 		note_reach(group_at(i), task_at(leaf)->reach);
@@ -407,7 +419,7 @@ __noinline int recount(u32 leaf)
 		if (!tb_at(q, i)->parent)
 			break;
 		if (portion_of(part, group, group->tickets) != tb_at(q, i)->tickets ||
-		    portion_of(part, group, group->usable) != part->told)
+		    portion_of(part, group, group->usable) != part->counts.usable)
 			step_follow(i, place, 1);
 		i = tb_at(q, i)->parent;
 	}
@@ -424,7 +436,7 @@ static __noinline u64 worth_of(struct tb_queue *q, u32 leaf, u64 usable)
 
 		if (!tb_at(q, i)->parent || whole_of(i) == TB_BEST_EFFORT)
 			break;
-		usable = tb_share(part->told, usable, part->here);
+		usable = tb_share(part->counts.usable, usable, part->here);
 		i = tb_at(q, i)->parent;
 	}
 	return usable;
@@ -450,7 +462,7 @@ __noinline u64 load_for(u32 i, u32 queue)
 	tb_loop(TB_DEPTH) {
 		if (!i || whole_of(i) == TB_BEST_EFFORT)
 			break;
-		change = portion(part_at(i), group_at(i), group_at(i)->usable, change) - part_at(i)->told;
+		change = portion(part_at(i), group_at(i), group_at(i)->usable, change) - part_at(i)->counts.usable;
 		i = tb_global_pool.client[slot(i)].parent;
 	}
 	return (part_at(part_on(TB_BEST_EFFORT, queue))->here + change) / (cpus ? cpus : 1);

@@ -543,7 +543,7 @@ __noinline int step_move(u64 number, u64 to, u64 how)
 	rq->into = part_on(rq->into, place);
 	if ((s32)rq->verdict > 0) {
 		if (several())
-			tell(&rq->economy, rq->moved, 0, true);
+			tell(&rq->economy, rq->moved, 0, 0);
 		tb_move(&rq->economy, RULES, rq->moved, rq->into);
 		if (!is_leaf(rq->moved))
 			adopt_pass(rq->moved);

@@ -2,8 +2,8 @@
 
 use tombola_core::limits::{CLIENTS, DEPTH, DRAW_SHIFT, REACH_PERIODS};
 use tombola_core::queues::{
-    CPU, PRICE_MAX, SCALE, entitled, excess, faded, group_clock, merged, off, off_of, price, share,
-    usable, widest, width,
+    CPU, Counts, PRICE_MAX, SCALE, entitled, excess, faded, group_clock, merged, off, off_of,
+    price, share, usable, widest, width,
 };
 use tombola_core::{ACTIVE, BEHIND, Economy, Kind, advance};
 
@@ -20,14 +20,6 @@ struct Part {
     shifted: u64,
     /// By how much vnow is ahead of the part's clock (`queues.h`).
     offset: u64,
-}
-
-/// How many tickets a task or a part counts in the part around it.
-#[derive(Clone, Copy, Default)]
-pub struct Counts {
-    pub usable: u64,
-    /// It sleeps, and counted so many before.
-    slept: u64,
 }
 
 /// A user, or a currency; the first group is the root, whose parts are the best effort of each queue.
@@ -106,30 +98,25 @@ impl Group {
     }
 }
 
-impl Counts {
-    pub fn is_asleep(&self) -> bool {
-        self.slept > 0
-    }
-
-    /// It counts so many from now on. Without any it sleeps, unless it leaves. Returns what changes in the part around it.
-    fn change(&mut self, usable: u64, leaves: bool) -> Change {
-        let before = *self;
-        self.slept = match usable {
-            0 if !leaves => before.usable.max(before.slept),
-            _ => 0,
-        };
-        self.usable = usable;
-        Change {
-            here: self.usable as i64 - before.usable as i64,
-            asleep: self.slept as i64 - before.slept as i64,
-        }
-    }
-}
-
+/// What a client changes in the part around it.
 #[derive(Clone, Copy)]
 struct Change {
     here: i64,
     asleep: i64,
+}
+
+/// A client counts so many tickets, and so many while it sleeps; `there` are those of all that sleep in the part around it.
+fn change_of(counts: &mut Counts, usable: u64, asleep: u64, there: u64, period: u32) -> Change {
+    let before = counts.usable;
+    let asleep = counts.change(usable, asleep, there, period);
+    Change {
+        here: usable as i64 - before as i64,
+        asleep,
+    }
+}
+
+fn is_before(a: u64, b: u64) -> bool {
+    (a.wrapping_sub(b) as i64) < 0
 }
 
 impl Part {
@@ -165,7 +152,7 @@ pub struct Groups {
     /// Queues have several CPUs: parts are held.
     holds: bool,
     /// Periods, of which each has new prices.
-    periods: u64,
+    periods: u32,
 }
 
 /// The CPUs on which a thread may run, as a mask; `None`: on all.
@@ -240,6 +227,7 @@ impl Groups {
                     economy.on(part.queue).free(part.client);
                 }
                 group.parts.retain(|part| !is_empty(part));
+                group.asleep = group.parts.iter().map(|part| part.asleep).sum();
             }
             if economy.counters().used == used {
                 break;
@@ -395,17 +383,17 @@ impl Groups {
         self.groups[group as usize].reach |= reach.unwrap_or(0);
     }
 
-    /// A thread of `group` on a queue can use so many tickets from now on; without any it sleeps there, unless it leaves. If it
-    /// is time (queues.h), the tickets of its part there, and of those around it, follow; lags stay.
+    /// A thread of `group` on a queue can use so many tickets from now on; or none, and falls asleep there with some, or leaves.
+    /// If it is time (queues.h), the tickets of its part there, and of those around it, follow; lags stay.
     pub fn follow(
         &mut self,
         economy: &mut Economy,
         (group, queue): (u32, usize),
         thread: &mut Counts,
-        (usable, leaves): (u64, bool),
+        (usable, asleep): (u64, u64),
         is_time: bool,
     ) {
-        let change = thread.change(usable, leaves);
+        let change = self.count_in(group, queue, thread, usable, asleep);
         self.count(
             economy,
             (group, queue),
@@ -434,7 +422,7 @@ impl Groups {
             part.here = part.here.wrapping_add_signed(change.here);
             of.all = of.all.wrapping_add_signed(change.here);
             of.asleep -= part.asleep;
-            part.asleep = part.asleep.saturating_add_signed(change.asleep);
+            part.asleep = part.asleep.wrapping_add_signed(change.asleep);
             of.asleep += part.asleep;
             let client = economy.client(part.client);
             if g == ROOT {
@@ -452,13 +440,43 @@ impl Groups {
                 }
                 set(economy.on(queue), levels_up, part.client, (tickets, awake));
             }
-            let usable = match part.here {
+            // A thread that moves goes on counting in its group.
+            let of_all = match (moves, part.here) {
+                (true, 0) => of_all.wrapping_add_signed(-change.here),
+                _ => of_all,
+            };
+            let counted = match recent {
                 0 => 0,
                 _ => share(of.usable, recent, of_all),
             };
-            change = part.counts.change(usable, moves || recent == 0);
-            g = of.parent;
+            let (usable, asleep) = match part.here {
+                0 => (0, counted),
+                _ => (counted, 0),
+            };
+            let parent = of.parent;
+            let there = self.asleep(parent, queue);
+            let counts = &mut part_of(&mut self.groups[g].parts, queue).counts;
+            change = change_of(counts, usable, asleep, there, self.periods);
+            g = parent;
         }
+    }
+
+    /// What sleeping clients count in a part.
+    fn asleep(&self, group: usize, queue: usize) -> u64 {
+        self.part(group, queue).map_or(0, |part| part.asleep)
+    }
+
+    /// What changes in a part of `group` when a thread in it counts so many tickets, and so many while it sleeps.
+    fn count_in(
+        &self,
+        group: u32,
+        queue: usize,
+        thread: &mut Counts,
+        usable: u64,
+        asleep: u64,
+    ) -> Change {
+        let there = self.asleep(group as usize, queue);
+        change_of(thread, usable, asleep, there, self.periods)
     }
 
     /// Takes a waiting leaf of `group`, which can use so many tickets, off a queue. Its groups' parts keep their passes.
@@ -471,7 +489,7 @@ impl Groups {
         thread: &mut Counts,
     ) -> Passes {
         economy.on(queue).take(leaf);
-        let change = thread.change(0, true);
+        let change = self.count_in(group, queue, thread, 0, 0);
         self.count(
             economy,
             (group, queue),
@@ -509,7 +527,7 @@ impl Groups {
         for (level, g) in line.into_iter().enumerate().filter(|&(_, g)| g != ROOT) {
             left[level] = left[level].wrapping_add(self.offset(g, queue));
         }
-        let change = thread.change(usable, false);
+        let change = self.count_in(group, queue, thread, usable, 0);
         self.count(
             economy,
             (group, queue),
@@ -517,8 +535,10 @@ impl Groups {
             (true, true),
             |economy, levels_up, client, (tickets, awake)| {
                 let c = *economy.client(client);
+                let vnow = economy.client(c.parent).vnow;
                 let (pass, before) = match c.state & ACTIVE {
-                    0 => (economy.client(c.parent).vnow, 0),
+                    0 if is_before(c.pass, vnow) => (vnow, 0),
+                    0 => (c.pass, 0),
                     _ => (c.pass, c.tickets),
                 };
                 let more = u64::from(tickets.saturating_sub(before)) * awake / ALL_AWAKE;
@@ -643,7 +663,7 @@ impl Groups {
     /// Computes the prices anew, from the root down, and looks at all clocks, so many ns after the last time.
     pub fn renew(&mut self, economy: &Economy, ns: u64) {
         self.periods += 1;
-        let forgets = self.periods.is_multiple_of(REACH_PERIODS);
+        let forgets = u64::from(self.periods).is_multiple_of(REACH_PERIODS);
         for g in 0..self.groups.len() {
             self.fade(g);
             self.shift_parts(economy, g);

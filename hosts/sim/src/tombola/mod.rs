@@ -10,12 +10,12 @@
 mod loans;
 mod several;
 
-use crate::groups::{Counts, Groups, Reach};
+use crate::groups::{Groups, Reach};
 use crate::machine::{ANYWHERE, Machine, TaskId, Topology};
 use crate::program::MS;
 use crate::queues::{Balance, Queues, RunQueues};
 use crate::scheduler::{RunQueueCounts, Scheduler};
-use tombola_core::queues::MQS_TICK_NS;
+use tombola_core::queues::{Counts, MQS_TICK_NS};
 use tombola_core::{BEST_EFFORT, Bill, Economy, Kind, QUEUED, Rules, Run};
 
 /// The shortest slice, as in the kernel.
@@ -173,9 +173,9 @@ impl Tombola {
         };
         let t = machine.task(task);
         let account = &mut self.accounts[task];
-        let usable = match is_runnable {
-            true => queues.groups.of_thread(t.group, t.tickets).1,
-            false => 0,
+        let counted = match is_runnable {
+            true => (queues.groups.of_thread(t.group, t.tickets).1, 0),
+            false => (0, account.counts.usable),
         };
         if account.counts.usable > 0 {
             queues.groups.count_thread(t.group, account.reach, false);
@@ -187,7 +187,7 @@ impl Tombola {
         }
         let at = (t.group, account.queue);
         let counts = &mut account.counts;
-        (queues.groups).follow(&mut self.economy, at, counts, (usable, false), settled);
+        (queues.groups).follow(&mut self.economy, at, counts, counted, settled);
     }
 
     fn run(&self, machine: &Machine, task: TaskId, woke: bool) -> Run {

@@ -55,10 +55,10 @@ impl Tombola {
     pub(super) fn count_no_more(&mut self, machine: &Machine, task: TaskId) {
         if let Some(queues) = &mut self.queues {
             let account = &mut self.accounts[task];
-            if account.counts.is_asleep() {
+            if account.counts.slept > 0 {
                 let at = (machine.task(task).group, account.queue);
                 let counts = &mut account.counts;
-                (queues.groups).follow(&mut self.economy, at, counts, (0, true), true);
+                (queues.groups).follow(&mut self.economy, at, counts, (0, 0), true);
             }
         }
     }
