@@ -59,7 +59,7 @@ pub fn first_exits(args: &FirstExits) -> Never {
     unreachable!("a thread that has exited")
 }
 
-fn small_thread(run: impl FnOnce() + Send + 'static) -> std::io::Result<()> {
+pub fn small_thread(run: impl FnOnce() + Send + 'static) -> std::io::Result<()> {
     let thread = thread::Builder::new().stack_size(STACK_BYTES);
     thread.spawn(run).map(drop)
 }

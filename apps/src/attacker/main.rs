@@ -6,6 +6,7 @@
 mod calls;
 mod crowd;
 mod kernel;
+mod lending;
 mod payment;
 mod races;
 mod setup;
@@ -62,6 +63,8 @@ enum Attack {
     ExitSlowly(kernel::ExitSlowly),
     /// Freeze a process while it reads a directory, for whose lock other processes then wait
     HoldDirectory(kernel::HoldDirectory),
+    /// Lend tickets to processes that abuse them
+    Lend(lending::Lend),
     /// Make, move, fund and retire the same currencies from several processes, with children that come and go in them
     Races(races::Races),
     /// No attack: have memory in which the kernel looks for equal pages, if root lets it (ksmd)
@@ -94,6 +97,7 @@ fn main() -> Result<()> {
         Attack::LongLookups(args) => kernel::long_lookups(&args),
         Attack::ExitSlowly(args) => kernel::exit_slowly(&args),
         Attack::HoldDirectory(args) => kernel::hold_directory(&args),
+        Attack::Lend(args) => lending::lend(&args),
         Attack::Races(args) => races::races(&args),
         Attack::MergeMemory => kernel::merge_memory(),
         Attack::MakeFiles(args) => return kernel::make_files(&args),

@@ -21,8 +21,9 @@
  *   sleeps for a known thread ── tb_lend ──>  lender  ── tb_reclaim ──> wakes up, exits, or calls its loan back
  *
  * The loans of several lenders form a tree, whose root is the thread that can run. A thread has at most TB_LENT_MAX accounts
- * beside its own. A loan beyond that is not made: its lender just sleeps. That bounds each step under the lock, however many
- * threads wait for one, and chains, too. A loan that would close a circle is not made either: a circle consists of sleepers.
+ * beside its own. A loan beyond that is not made, unless the host ends another one for it: its lender just sleeps. That bounds
+ * each step under the lock, however many threads wait for one, and chains, too. A loan that would close a circle is not made
+ * either: a circle consists of sleepers.
  *
  * Not decided here: whom a thread waits for, who may lend to whom, and when a loan ends because the borrower sleeps. All accounts
  * of a thread are on one queue.
@@ -68,14 +69,6 @@ TB_FN u32 tb_rests(struct tb_queue *q, u32 account)
 	return thread != account && (!(tb_at(q, thread)->state & TB_QUEUED) || tb_frozen(q, thread));
 }
 
-/* Is an account to sleep? Its thread does, or is frozen. */
-TB_FN u32 tb_sleeps(struct tb_queue *q, u32 account)
-{
-	u32 thread = tb_borrower(q, account);
-
-	return thread != account && (!(tb_at(q, thread)->state & TB_ACTIVE) || tb_frozen(q, thread));
-}
-
 /*
  * An account does what its thread does: it waits with it, is active while that runs, and sleeps while that sleeps. The steps of a
  * thread change its own leaf; then its other accounts are to follow, one after the other. An account that has not yet may be
@@ -84,22 +77,28 @@ TB_FN u32 tb_sleeps(struct tb_queue *q, u32 account)
  */
 TB_FN u32 tb_follow_up(struct tb_queue *q, const struct tb_rules *r, u32 account, u64 now)
 {
-	u64 mask = tb_at(q, tb_borrower(q, account))->mask;
+	u32 thread = tb_borrower(q, account), state = tb_at(q, thread)->state;
+	u64 mask = tb_at(q, thread)->mask;
 
-	if (!tb_at(q, account)->lends_to || tb_sleeps(q, account))
+	if (thread == account || !(state & TB_ACTIVE) || tb_frozen(q, thread))
 		return 0;
 	tb_join(q, r, account, mask, TB_NONE);
-	if (!tb_rests(q, account))
+	if (state & TB_QUEUED)
 		tb_wait(q, r, account, mask, now);
 	return 0;
 }
 
 TB_FN u32 tb_follow_down(struct tb_queue *q, const struct tb_rules *r, u32 account)
 {
-	if (!tb_rests(q, account))
+	u32 thread = tb_borrower(q, account), state = tb_at(q, thread)->state, frozen;
+
+	if (thread == account)
+		return 0;
+	frozen = tb_frozen(q, thread);
+	if (state & TB_QUEUED && !frozen)
 		return 0;
 	tb_withdraw(q, account);
-	if (tb_sleeps(q, account))
+	if (!(state & TB_ACTIVE) || frozen)
 		tb_leave(q, r, account);
 	return 0;
 }

@@ -11,6 +11,7 @@
  *     disk. A loan to the holder of a lock lasts: whatever the holder waits for, the lock's waiters wait for it. A loan to a
  *     server that waits for its next client passes to the thread that it has forked for this one, if it has
  *   - when either exits or changes to another class
+ *   - when the borrower has as many lenders as it can, and one with more tickets comes
  *
  * So clients that idle beside an idle server cost nothing when that wakes up. With several run queues, nobody lends. Loans that
  * calls ask for are made in the same steps; lending.h has those of some tickets only.
@@ -28,6 +29,12 @@ static __always_inline bool has_lenders(u32 leaf)
 static __always_inline u32 next_lent(struct tb_queue *q, u32 lender, u32 account)
 {
 	return is_lent_by(q, account, lender) ? tb_next_account(q, lender, account) : TB_NONE;
+}
+
+/* Has a thread that was just drawn accounts beside its own leaf and the one that pays, which were withdrawn? */
+static __always_inline bool others_wait(u32 leaf)
+{
+	return transfers() && tb_global_pool.client[slot(leaf)].lent > (task_at(leaf)->payer != leaf);
 }
 
 /* An account follows its thread (tb_follow_up). Returns the next one of the lender, or of the thread. */
@@ -60,26 +67,33 @@ __noinline u32 step_follow_down(u32 lender, u32 account)
 	return next;
 }
 
-/* All accounts of a lender, or of a thread, follow. */
+/* All accounts of a lender follow; or of a thread, but its own leaf, whose steps are its own. */
+static __always_inline u32 first_to_follow(u32 leaf)
+{
+	struct tb_client *c = &tb_global_pool.client[slot(leaf)];
+
+	return c->lends_to ? leaf : c->lender;
+}
+
 static __always_inline void follow_up(u32 lender, u64 now)
 {
-	u32 account = lender;
+	u32 account = first_to_follow(lender);
 
 	tb_loop(2 * TB_LENT_MAX) {
-		account = step_follow_up(lender, account, now);
 		if (!account)
 			break;
+		account = step_follow_up(lender, account, now);
 	}
 }
 
 static __always_inline void follow_down(u32 lender)
 {
-	u32 account = lender;
+	u32 account = first_to_follow(lender);
 
 	tb_loop(2 * TB_LENT_MAX) {
-		account = step_follow_down(lender, account);
 		if (!account)
 			break;
+		account = step_follow_down(lender, account);
 	}
 }
 
@@ -112,13 +126,7 @@ __noinline u32 step_recall(u64 number, u64 now)
 	return leaf;
 }
 
-/* May the payer of a thread be chosen? It does not wait, and is settled. */
-static __always_inline bool is_settled(struct tb_queue *q, u32 thread)
-{
-	return (tb_at(q, thread)->state & (TB_ACTIVE | TB_QUEUED)) == TB_ACTIVE && !state_of(thread)->precharge_ns;
-}
-
-/* The best account of a runnable thread that is settled pays for its next run. If the thread waits, the account that is drawn. */
+/* The best account of a thread that begins to run without a payer pays. If the thread waits, the one that is drawn will. */
 __noinline int step_choose_payer(u32 leaf)
 {
 	struct run_queue *rq = queue_of(leaf);
@@ -126,8 +134,7 @@ __noinline int step_choose_payer(u32 leaf)
 	if (!rq)
 		return 0;
 	bpf_spin_lock(&rq->lock);
-	if (is_settled(&rq->economy, leaf))
-		task_at(leaf)->payer = tb_best_account(&rq->economy, RULES, leaf);
+	choose_payer(&rq->economy, leaf);
 	bpf_spin_unlock(&rq->lock);
 	return 0;
 }
@@ -161,6 +168,30 @@ static __always_inline u32 may_lend_to(struct tb_queue *q, u32 leaf, u64 loan)
 	return tb_at(q, thread)->state & TB_ACTIVE || task_at(thread)->loans_stay ? to : TB_NONE;
 }
 
+/*
+ * Under the lock: a thread has as many accounts as it can have, and one more waits for it. The lender that gives way, or TB_NONE:
+ * the one with the fewest tickets in its currency, fewer than those of the new one. Not one that was asked to lend by a call, has
+ * lenders itself or is to have one (`to`), or pays for the present run.
+ */
+static __always_inline u32 gives_way(struct tb_queue *q, u32 thread, u32 lender, u32 to)
+{
+	u32 least = tb_at(q, lender)->tickets, found = TB_NONE;
+
+	if (thread == lender || tb_at(q, thread)->lent < TB_LENT_MAX || tb_at(q, lender)->lent)
+		return TB_NONE;
+	tb_for_each_account(q, thread, i) {
+		struct tb_client *c = tb_at(q, i);
+
+		if (!c->lends_to || c->lent || c->tickets >= least)
+			continue;
+		if (task_at(i)->loan & LOAN_BY_CALL || i == task_at(thread)->payer || i == to)
+			continue;
+		least = c->tickets;
+		found = i;
+	}
+	return found;
+}
+
 enum { LENT = 1, LENT_FOLLOW = 2 };
 
 /*
@@ -172,7 +203,7 @@ __noinline int step_lend(u32 leaf, u64 loan)
 {
 	struct run_queue *rq = queue_of(leaf);
 	struct task *t = task_at(leaf);
-	u32 to, thread = TB_NONE, seed = new_seed(leaf), follow = 0;
+	u32 to, poorer, thread = TB_NONE, seed = new_seed(leaf), follow = 0;
 
 	if (!rq)
 		return 0;
@@ -183,6 +214,11 @@ __noinline int step_lend(u32 leaf, u64 loan)
 			charge(&rq->economy, leaf, 0, seed);
 		t->payer = TB_NONE;
 		t->loan = (u32)loan;
+		poorer = gives_way(&rq->economy, tb_borrower(&rq->economy, to), leaf, to);
+		if (poorer) {
+			tb_reclaim(&rq->economy, poorer);
+			tb_leave(&rq->economy, RULES, poorer);
+		}
 		thread = tb_lend(&rq->economy, leaf, to);
 		if (tb_at(&rq->economy, leaf)->lender || tb_at(&rq->economy, thread)->state != TB_ACTIVE)
 			follow = LENT_FOLLOW;

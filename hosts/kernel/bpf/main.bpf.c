@@ -251,19 +251,13 @@ static __always_inline u64 draw(s32 cpu, u32 held, u64 now, u64 mask)
 {
 	u64 drawn = TB_NONE;
 
-	if (transfers() && held && (has_lenders(held) || account_of(held) != held)) {
-		settle_bill(held, 0);
-		task_at(held)->payer = TB_NONE;
-		if (has_lenders(held))
-			step_choose_payer(held);
-	}
 	tb_loop(TB_CLIENTS) {
 		drawn = step_draw((u32)cpu, held, now, mask);
 		if (!(drawn & DRAW_AGAIN))
 			break;
 		step_follow_down((u32)drawn, (u32)drawn);
 	}
-	if ((u32)drawn != held && has_lenders((u32)drawn))
+	if ((u32)drawn != held && others_wait((u32)drawn))
 		follow_down((u32)drawn);
 	return drawn;
 }

@@ -161,6 +161,19 @@ static __always_inline u32 new_seed_of_loan(u32 lender)
 	return bpf_get_prandom_u32();
 }
 
+/* May the payer of a thread be chosen? It does not wait, and is settled. */
+static __always_inline bool is_settled(struct tb_queue *q, u32 thread)
+{
+	return (tb_at(q, thread)->state & (TB_ACTIVE | TB_QUEUED)) == TB_ACTIVE && !state_of(thread)->precharge_ns;
+}
+
+/* The best account of a thread pays for its next run, if it has several. */
+static __always_inline void choose_payer(struct tb_queue *q, u32 leaf)
+{
+	if (tb_at(q, leaf)->lender && is_settled(q, leaf))
+		task_at(leaf)->payer = tb_best_account(q, RULES, leaf);
+}
+
 /*
  * Must an account whose loan has ended not pay for the end of a run? That of a loan by a call (lending.h), which may be freed at
  * any time, and one that pays for the end of another thread's run still. (Without branches, for the verifier.)

@@ -38,7 +38,7 @@ static __always_inline void settle_bill(u32 leaf, u64 next_ns)
 /*
  * The leaf that gets a CPU, among those that may run on `mask`: `held`, which has the CPU and could go on, and is settled first
  * (TB_NONE: there is none); or the best waiting leaf; or a leaf out of turn, with DRAW_OVERDUE or DRAW_URGENT in the upper
- * half. A waiting leaf is then withdrawn. TB_NONE if none may run there.
+ * half. A waiting leaf is then withdrawn, with the account that pays. TB_NONE if none may run there.
  */
 __noinline u64 step_draw(u32 cpu, u32 held, u64 now, u64 mask)
 {
@@ -52,6 +52,10 @@ __noinline u64 step_draw(u32 cpu, u32 held, u64 now, u64 mask)
 	bpf_spin_lock(&rq->lock);
 	if (held && owes(held, 0))
 		charge(&rq->economy, held, 0, seed);
+	if (transfers() && held) {
+		task_at(held)->payer = TB_NONE;
+		choose_payer(&rq->economy, held);
+	}
 	if (held && is_frozen(&rq->economy, held))
 		held = TB_NONE;
 	best = tb_pick(&rq->economy, RULES, mask);
@@ -64,8 +68,11 @@ __noinline u64 step_draw(u32 cpu, u32 held, u64 now, u64 mask)
 	if (urgent_wait(rq) || tb_overdue(&rq->economy, now, tombola_config.patience_ns, mask))
 		rq->drawn = out_of_turn(rq, c, now, mask, (u32)rq->drawn);
 	drawn = has_drawn(&rq->economy, rq->drawn);
-	if ((u32)drawn != held)
+	if ((u32)drawn != held) {
 		tb_withdraw(&rq->economy, (u32)drawn);
+		if (transfers() && (u32)drawn != (u32)rq->drawn)
+			tb_withdraw(&rq->economy, (u32)rq->drawn);
+	}
 	tb_runs(&rq->economy, (u32)rq->drawn, mask);
 	bpf_spin_unlock(&rq->lock);
 	return drawn;

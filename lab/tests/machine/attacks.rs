@@ -5,7 +5,7 @@
 //! All failures are reported at the end, not only the first one.
 
 use crate::common::{RunQueue, image_with, nothing_is_left};
-use crate::status::{counter, processes, user};
+use crate::status::{counter, lent, lent_by, processes, user};
 use serde_json::Value;
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -300,6 +300,50 @@ fn kernel(attacks: &mut Attacks, cpus: u32, run_queue: RunQueue) {
     attacks.not_later("hold-directory-for-long", 60_000_000.0);
 }
 
+/// Nobody gains or loses by loans: neither the user whose processes lend, nor those beside it.
+fn loans(attacks: &mut Attacks) {
+    // The least number of loans, or the case says nothing.
+    for (way, loans) in [
+        ("never-answers", 8.0),
+        ("many-sockets", 500.0),
+        ("ring", 500.0),
+        ("ring-of-calls", 8.0),
+        ("forks", 100.0),
+        ("killed", 100.0),
+    ] {
+        let case = format!("lend-{way}");
+        // Of what both received: forks and exits make work for the kernel (RCU) that is charged to neither.
+        attacks.bob_has_part(&case, 0.5);
+        let [alice, bob] = ["alice", "bob"].map(|name| attacks.received(&case, name));
+        attacks.at_most(&case, "bob's part", bob / (alice + bob), 0.5, TOLERANCE);
+        let lent = |case: &str| counter(&attacks.windows[case], "lent");
+        let made = lent(&case) - lent(&format!("{case}-before"));
+        attacks.at_least(&case, "the count of loans", made, loans);
+    }
+    // Of 12 clients with 100 to 1200 tickets those 8 lend that have most, to a server with 100.
+    let due = 0.5 * 1200.0 / (6800.0 + 100.0);
+    let of_richest = lent_by(&attacks.windows["lend-never-answers"], "alice", 1200);
+    attacks.at_least(
+        "lend-never-answers",
+        "what the richest lends",
+        of_richest,
+        due,
+    );
+    for name in ["alice", "bob"] {
+        attacks.has(name, "lend-to-real-time", 0.5);
+    }
+    for name in ["alice", "carol"] {
+        attacks.has(name, "lend-to-frozen", 0.5);
+    }
+    // 20 % are reserved, 25 % are best effort's at least; nobody has asked for the rest, and all divide it.
+    let due = 25.0 / 45.0 / 2.0;
+    for name in ["alice", "carol"] {
+        attacks.has(name, "lend-to-reserved", due);
+    }
+    let lent = lent(&attacks.windows["lend-to-reserved"], "alice");
+    attacks.at_least("lend-to-reserved", "what alice lends", lent, due / 2.0);
+}
+
 fn lookups(attacks: &mut Attacks) {
     attacks.not_later("lookup-frozen-alone", 1_000_000.0);
     attacks.bob_has("lookups", 0.5);
@@ -323,11 +367,12 @@ fn crowds_on_one_cpu(kernel_version: Kernel) {
         kernel_version,
         1,
         RunQueue::Machine,
-        "places_of_names restart many_uids frozen calls kernel lookups",
+        "places_of_names restart many_uids loans frozen calls kernel lookups",
     );
     attacks.bob_has("shared-reservation", 0.5);
     attacks.bob_has("first-exits", 0.5);
     many_uids(&mut attacks);
+    loans(&mut attacks);
     frozen(&mut attacks);
     calls(&mut attacks);
     kernel(&mut attacks, 1, RunQueue::Machine);
@@ -390,6 +435,11 @@ fn at_length_with_every_place_taken() {
     for name in ["bob", "carol"] {
         attacks.has(name, "take-places", 0.5);
     }
+    // What 10,000 clients of one server cost is their user's. And no step takes longer than for one client: ten instructions for
+    // each of them would be 800 us.
+    attacks.bob_has("lend-crowd", 0.5);
+    let of_one = attacks.late_us["lend-many-sockets"];
+    attacks.not_later("lend-crowd", of_one + 500.0);
     // He may lose a tenth beside them, but the kernel must not end the scheduler.
     attacks.bob_has("freeze-many-threads", 0.9);
     for part in 1..=8 {

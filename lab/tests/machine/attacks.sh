@@ -494,6 +494,45 @@ wakes() {
     measure wake-elsewhere
 }
 
+# Loans to processes that abuse them
+loans() {
+    ulimit -n 100000
+    for way in never-answers many-sockets ring ring-of-calls forks killed; do
+        window lend-$way-before 0.1
+        attack alice lend $way
+        measure lend-$way
+    done
+
+    as alice burn
+    of_alice=$!
+    as bob burn
+    of_bob=$!
+    sleep 0.2
+    may_not lend-to-bob alice tombola lend 50 --from $of_alice --to $of_bob
+    may_not lend-from-bob alice tombola lend 50 --from $of_bob --to $of_alice
+    $as_alice tombola lend 50 --from $of_alice --to 2 2>/tmp/answer && wrong lend-to-kernel 'kthreadd borrows'
+    chrt --fifo --pid 1 $$
+    as alice 'sleep 1000'
+    real_time=$!
+    chrt --reset-on-fork --fifo --pid 10 $$
+    sleep 0.2
+    may lend-to-real-time alice tombola lend 50 --from $of_alice --to $real_time
+    window lend-to-real-time 5
+    may lend-to-real-time alice tombola reclaim --from $of_alice
+
+    # By root, to another user's process that is frozen, or has a reservation
+    tombola lend 50 --from $of_alice --to $of_bob
+    lrenice $of_bob 0
+    as carol burn
+    sleep 0.5
+    window lend-to-frozen
+    lrenice $of_bob 100
+    tombola reserve 20% --pid $of_bob
+    sleep 0.5
+    window lend-to-reserved
+    end
+}
+
 held() { # NAME PERCENT: so much is reserved for processes
     found=$(tombola reserve | sed -n 's/^held  *//p')
     [ "$found" = "$2" ] || wrong "$1" "$found is reserved, not $2"
@@ -592,6 +631,21 @@ threads() {
     as carol burn
     sleep 0.5
     account take-places bob $of_bob carol $!
+    end
+
+    # Ten thousand clients of a server, and one
+    ulimit -n 100000
+    attack alice lend crowd
+    as bob burn
+    of_bob=$!
+    sleep 0.5
+    account lend-crowd bob $of_bob
+    latency lend-crowd
+    kill -0 $attacker || wrong lend-crowd 'it has ended'
+    end
+    attack alice lend many-sockets
+    as bob burn
+    latency lend-many-sockets
     end
 }
 

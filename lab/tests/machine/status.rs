@@ -30,8 +30,20 @@ pub fn processes(status: &Value, user: &str, name: &str) -> Vec<f64> {
 
 /// What others used on the tickets of a user's processes.
 pub fn lent(status: &Value, name: &str) -> f64 {
-    let of = |user: &Value| user["lent_cpus"].as_f64().expect("a number");
-    users(status, name).map(of).sum()
+    users(status, name).map(lent_cpus).sum()
+}
+
+/// The same of those with so many tickets.
+pub fn lent_by(status: &Value, name: &str, tickets: u64) -> f64 {
+    users(status, name)
+        .flat_map(|user| user["processes"].as_array().expect("processes are a list"))
+        .filter(|process| process["tickets"] == tickets)
+        .map(lent_cpus)
+        .sum()
+}
+
+fn lent_cpus(of: &Value) -> f64 {
+    of["lent_cpus"].as_f64().expect("a number")
 }
 
 pub fn counter(status: &Value, name: &str) -> f64 {

@@ -1,0 +1,262 @@
+//! Loans of tickets to processes that abuse them. All of these processes have one user.
+
+use crate::crowd::small_thread;
+use crate::setup::{Never, announce, announced, burn, helper, ready, sleep_for_ever};
+use anyhow::Result;
+use clap::ValueEnum;
+use nix::sys::epoll::{Epoll, EpollCreateFlags, EpollEvent, EpollFlags, EpollTimeout};
+use nix::sys::signal::{Signal, kill};
+use nix::sys::wait::{wait, waitpid};
+use nix::unistd::Pid;
+use std::io::{PipeReader, PipeWriter, Read, Write, pipe};
+use std::os::unix::net::UnixStream;
+use std::process;
+use std::thread;
+use std::time::Duration;
+use tombola_apps::work_for;
+use tombola_kernel::calls::Client;
+
+#[derive(Clone, Copy, ValueEnum)]
+enum Way {
+    /// Clients wait for a server that computes and never answers
+    NeverAnswers,
+    /// Ten thousand clients, each a thread with a socket of its own, ask one server
+    Crowd,
+    /// A client asks over a thousand sockets, one after the other
+    ManySockets,
+    /// Processes pass on a byte in a ring, and compute while they have it; each waits for the one before it
+    Ring,
+    /// The same, and each lends to the next one by a call
+    RingOfCalls,
+    /// The server forks a process for each request, which computes, and waits in epoll: loans pass to that process
+    Forks,
+    /// The clients of a server that computes are killed while they wait, and new ones come
+    Killed,
+}
+
+#[derive(clap::Args)]
+pub struct Lend {
+    #[arg(value_enum)]
+    way: Way,
+}
+
+/// More than can lend at once.
+const CLIENTS: u32 = 12;
+const SOCKETS: usize = 1000;
+const CROWD: usize = 10_000;
+/// For a request, or of a process in the ring.
+const WORK: Duration = Duration::from_millis(3);
+
+pub fn lend(args: &Lend) -> Never {
+    match args.way {
+        Way::NeverAnswers => never_answers(),
+        Way::Crowd => crowd(),
+        Way::ManySockets => many_sockets(),
+        Way::Ring => ring(false),
+        Way::RingOfCalls => ring(true),
+        Way::Forks => forks(),
+        Way::Killed => killed(),
+    }
+}
+
+/// Asks, and waits for the answer. Nobody lends to a server that has never answered.
+fn ask(socket: &mut UnixStream) -> std::io::Result<()> {
+    socket.write_all(&[0])?;
+    socket.read_exact(&mut [0])
+}
+
+fn answer(socket: &mut UnixStream) -> std::io::Result<()> {
+    socket.read_exact(&mut [0])?;
+    socket.write_all(&[0])
+}
+
+fn ask_for_ever(mut socket: UnixStream) -> Never {
+    loop {
+        ask(&mut socket)?;
+    }
+}
+
+/// Starts clients, each with 100 tickets more than the one before; returns the server's ends of their sockets.
+fn clients() -> Result<Vec<UnixStream>> {
+    let tombola = Client::open()?;
+    let mut sockets = Vec::new();
+    for number in 1..=CLIENTS {
+        let (own, theirs) = UnixStream::pair()?;
+        if helper()? {
+            drop(own);
+            tombola.set_tickets(process::id(), 100 * number)?;
+            match ask_for_ever(theirs)? {}
+        }
+        sockets.push(own);
+    }
+    Ok(sockets)
+}
+
+/// They have one answer, and ask again: this process does not sleep meanwhile, as nobody lends to a sleeping server.
+fn answered_clients() -> Result<Vec<UnixStream>> {
+    let mut sockets = clients()?;
+    for socket in &mut sockets {
+        socket.read_exact(&mut [0])?;
+    }
+    for socket in &mut sockets {
+        socket.write_all(&[0])?;
+    }
+    Ok(sockets)
+}
+
+fn never_answers() -> Never {
+    let _sockets = answered_clients()?;
+    ready();
+    burn()
+}
+
+fn pairs(count: usize) -> Result<(Vec<UnixStream>, Vec<UnixStream>)> {
+    let pairs = (0..count).map(|_| UnixStream::pair());
+    let pairs: Vec<_> = pairs.collect::<std::io::Result<_>>()?;
+    Ok(pairs.into_iter().unzip())
+}
+
+fn many_sockets() -> Never {
+    let (mut of_client, of_server) = pairs(SOCKETS)?;
+    if helper()? {
+        drop(of_server);
+        loop {
+            for socket in &mut of_client {
+                ask(socket)?;
+            }
+        }
+    }
+    drop(of_client);
+    serve(of_server)
+}
+
+fn crowd() -> Never {
+    let (of_clients, of_server) = pairs(CROWD)?;
+    if helper()? {
+        drop(of_server);
+        for mut socket in of_clients {
+            small_thread(move || while ask(&mut socket).is_ok() {})?;
+        }
+        sleep_for_ever()
+    }
+    drop(of_clients);
+    serve(of_server)
+}
+
+/// Answers whoever asks, after some work; at first each client without work, so that it is known who answers.
+fn serve(mut sockets: Vec<UnixStream>) -> Never {
+    let epoll = Epoll::new(EpollCreateFlags::empty())?;
+    for (number, socket) in sockets.iter().enumerate() {
+        epoll.add(socket, EpollEvent::new(EpollFlags::EPOLLIN, number as u64))?;
+    }
+    let mut events = vec![EpollEvent::empty(); sockets.len()];
+    let mut answered = 0;
+    loop {
+        let count = epoll.wait(&mut events, EpollTimeout::NONE)?;
+        for event in &events[..count] {
+            if answered >= sockets.len() {
+                work_for(WORK);
+            }
+            answer(&mut sockets[event.data() as usize])?;
+            answered += 1;
+            if answered == sockets.len() {
+                ready();
+            }
+        }
+    }
+}
+
+const RING: usize = 4;
+const LENT: u32 = 50;
+
+/// One of the ring: the byte comes, and goes on.
+fn pass_on(mut from: PipeReader, mut to: PipeWriter) -> Never {
+    loop {
+        from.read_exact(&mut [0])?;
+        work_for(WORK);
+        to.write_all(&[0])?;
+    }
+}
+
+fn ring(calls: bool) -> Never {
+    let pipes = (0..RING).map(|_| pipe());
+    let mut pipes: Vec<_> = pipes.collect::<std::io::Result<_>>()?;
+    let mut pids = Vec::new();
+    for number in 0..RING {
+        let (reader, writer) = pipe()?;
+        if helper()? {
+            let from = pipes[number].0.try_clone()?;
+            let to = pipes[(number + 1) % RING].1.try_clone()?;
+            drop(pipes);
+            announce(writer)?;
+            match pass_on(from, to)? {}
+        }
+        pids.push(announced(reader)?);
+    }
+    if calls {
+        let client = Client::open()?;
+        for (number, &from) in pids.iter().enumerate() {
+            client.lend(from, pids[(number + 1) % RING], LENT, None)?;
+        }
+    }
+    pipes[0].1.write_all(&[0])?;
+    ready();
+    sleep_for_ever()
+}
+
+fn forks() -> Never {
+    let mut sockets = answered_clients()?;
+    ready();
+    loop {
+        let (reader, writer) = pipe()?;
+        if helper()? {
+            work_for(WORK);
+            process::exit(0);
+        }
+        drop(writer);
+        // Until the child has exited, and so closed the pipe.
+        let epoll = Epoll::new(EpollCreateFlags::empty())?;
+        epoll.add(&reader, EpollEvent::new(EpollFlags::EPOLLIN, 0))?;
+        epoll.wait(&mut [EpollEvent::empty()], EpollTimeout::NONE)?;
+        wait()?;
+        answer(&mut sockets[0])?;
+        sockets.rotate_left(1);
+    }
+}
+
+/// A process that does this and exits.
+fn spawn_child(work: impl FnOnce()) -> Result<Pid> {
+    let (reader, writer) = pipe()?;
+    if helper()? {
+        announce(writer)?;
+        work();
+        process::exit(0);
+    }
+    Ok(Pid::from_raw(announced(reader)?.cast_signed()))
+}
+
+fn killed() -> Never {
+    // The parent replaces clients; its child serves them.
+    let (mut of_clients, mut of_server) = pairs(CLIENTS as usize)?;
+    if helper()? {
+        drop(of_clients);
+        loop {
+            for socket in &mut of_server {
+                socket.set_nonblocking(true)?;
+                work_for(WORK);
+                // A client may have been killed before it asked.
+                let _ = answer(socket);
+            }
+        }
+    }
+    drop(of_server);
+    ready();
+    loop {
+        for socket in &mut of_clients {
+            let child = spawn_child(|| while ask(socket).is_ok() {})?;
+            thread::sleep(WORK);
+            kill(child, Signal::SIGKILL)?;
+            waitpid(child, None)?;
+        }
+    }
+}
