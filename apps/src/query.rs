@@ -155,9 +155,9 @@ fn ask(socket: &Path, queries: u64, times: &mut Times) -> Result<()> {
     let mut to = connect(socket)?;
     let mut from = BufReader::new(to.try_clone()?);
     let begin_ns = receive(&mut from)?.context("the server is gone")?;
-    sleep_until(Duration::from_nanos(begin_ns.parse()?));
+    let mut asked = Duration::from_nanos(begin_ns.parse()?);
+    sleep_until(asked);
     while !is_stopped() && (queries == 0 || times.count() < queries) {
-        let asked = monotonic();
         if send(&mut to, WORD).is_err() {
             break;
         }
@@ -165,7 +165,9 @@ fn ask(socket: &Path, queries: u64, times: &mut Times) -> Result<()> {
             break;
         };
         ensure!(found == OCCURRENCES.to_string(), "a wrong answer: {found}");
-        times.add(monotonic() - asked);
+        let answered = monotonic();
+        times.add(answered - asked);
+        asked = answered;
     }
     Ok(())
 }

@@ -42,6 +42,7 @@ pub const EXPERIMENTS: &[Experiment] = &[
     film::VIDEO,
     film::PLAYER,
     web::WEB,
+    overhead::OVERHEAD,
     overhead::OVERHEAD_LOOP,
     error_by_window::ERROR_BY_WINDOW,
     error_by_window::ERROR_BY_WINDOW_QUEUES,

@@ -1,13 +1,36 @@
-//! What scheduling costs a process that runs alone (Koster's Syncopation, 2000, 4.1).
+//! What scheduling costs: busy tasks, and a server with its clients (Waldspurger & Weihl 1994, 5.6); and a process that runs
+//! alone (Koster's Syncopation, 2000, 4.1).
 
+use super::film::FAST;
 use super::rows::compared_row;
 use crate::experiment::{Bench, Experiment, Method, series};
 use crate::plan::{Client, Course, Plan, Scheduler, Work};
-use crate::play::{self, On};
+use crate::play::{self, On, Played};
 use crate::result::Row;
 use crate::statistics::mean;
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, ensure};
 use tombola_plot::{self as plot, Curve, Panel, SeriesLabelPosition};
+
+pub const OVERHEAD: Experiment = Experiment {
+    name: "overhead",
+    about: "the work of 3 and of 8 busy tasks, and how long 5 clients of a text-search server have to wait for 20 answers each",
+    source: "Lottery scheduling on Mach, 1994",
+    method: Method::Plans {
+        plans: overhead_plans,
+        report: overhead,
+    },
+};
+
+/// How many busy tasks, and how much longer their work took: published is that they did 2.7 and 0.8 % less in 200 s.
+const BUSY: [(usize, f64); 2] = [(3, 1.0 / 0.973 - 1.0), (8, 1.0 / 0.992 - 1.0)];
+const BUSY_S: f64 = 10.0;
+const CLIENTS: usize = 5;
+const QUERIES: usize = 20;
+/// Clients had to wait for 1155.5 instead of 1135.5 s.
+const PUBLISHED_QUERIES: f64 = 1155.5 / 1135.5 - 1.0;
+/// By then all queries are answered.
+const QUERIES_S: f64 = 20.0;
+const MORE_THAN_KERNELS_OWN_MAX: f64 = 0.005;
 
 pub const OVERHEAD_LOOP: Experiment = Experiment {
     name: "overhead-loop",
@@ -22,6 +45,142 @@ const UNITS: u64 = 1000;
 const OVERHEAD_MAX: f64 = 0.002;
 /// Mean of ten: 50.386934 s for 50.208944 s.
 const PUBLISHED: f64 = 50.386934 / 50.208944 - 1.0;
+
+/// An instruction takes 1 ns, as for films (film.rs).
+fn overhead_plans() -> [Vec<Plan>; 2] {
+    let plans_of = |scheduler| {
+        let busy = BUSY
+            .iter()
+            .map(move |&(tasks, _)| busy_plan(scheduler, tasks));
+        busy.chain([query_plan(scheduler)])
+    };
+    let first = [Scheduler::Stride, Scheduler::Nice];
+    [
+        first.into_iter().flat_map(plans_of).collect(),
+        plans_of(Scheduler::Lottery).collect(),
+    ]
+}
+
+fn busy_plan(scheduler: Scheduler, tasks: usize) -> Plan {
+    Plan {
+        name: format!("{}: {tasks} busy tasks", scheduler.name()),
+        scheduler,
+        shift: FAST,
+        clients: (0..tasks).map(|_| Client::burning(1, 100)).collect(),
+        warm_up_s: 1.0,
+        seconds: BUSY_S,
+        every_s: 1.0,
+        ..Plan::default()
+    }
+}
+
+fn query_plan(scheduler: Scheduler) -> Plan {
+    let (clients, queries) = (CLIENTS.to_string(), QUERIES.to_string());
+    let server = Client::running(1, &["query", "serve", "--clients", &clients]);
+    let ask = ["query", "ask", "--queries", &queries];
+    let asking = (0..CLIENTS).map(|_| Client::reporting(1, &ask, "--times"));
+    Plan {
+        name: format!("{}: {CLIENTS} clients", scheduler.name()),
+        scheduler,
+        shift: FAST,
+        clients: [server].into_iter().chain(asking).collect(),
+        warm_up_s: 0.0,
+        seconds: QUERIES_S,
+        every_s: 1.0,
+        ..Plan::default()
+    }
+}
+
+/// Units of work a second, of all tasks.
+fn work_rate(course: &Course) -> f64 {
+    let last = course.last();
+    let tasks = 0..course.samples[last].units.len();
+    tasks.map(|task| course.done(task, 0, last)).sum::<f64>() / course.at_s(last)
+}
+
+/// How long the client had to wait that had its last answer last, in seconds. All began at the same time.
+fn wait_s((plan, course): &(Plan, Course)) -> Result<f64> {
+    let answers: Vec<_> = course
+        .ends
+        .iter()
+        .map(|end| &end.numbers)
+        .filter(|numbers| !numbers.is_empty())
+        .collect();
+    let all = answers.len() == CLIENTS && answers.iter().all(|numbers| numbers.len() == QUERIES);
+    ensure!(
+        all,
+        "{}: not all queries were answered within {QUERIES_S} s",
+        plan.name
+    );
+    let waits = answers.iter().map(|numbers| numbers.iter().sum::<u64>());
+    Ok(waits.max().unwrap_or_default() as f64 / 1e6)
+}
+
+fn overhead(bench: &Bench, played: &Played) -> Result<Vec<Row>> {
+    let of = |scheduler: Scheduler| {
+        played
+            .iter()
+            .filter(move |(plan, _)| plan.scheduler == scheduler)
+    };
+    let mut rows = Vec::new();
+    let mut curves = Vec::new();
+    for scheduler in [Scheduler::Stride, Scheduler::Lottery] {
+        let mut points = Vec::new();
+        for (number, (ours, kernels_own)) in of(scheduler).zip(of(Scheduler::Nice)).enumerate() {
+            let (what, published, measured, theirs, more) = match BUSY.get(number) {
+                Some(&(_, published)) => {
+                    let (own, theirs) = (work_rate(&ours.1), work_rate(&kernels_own.1));
+                    (
+                        "units of work a second",
+                        published,
+                        own,
+                        theirs,
+                        theirs / own - 1.0,
+                    )
+                }
+                None => {
+                    let (own, theirs) = (wait_s(ours)?, wait_s(kernels_own)?);
+                    (
+                        "seconds until all had their answers",
+                        PUBLISHED_QUERIES,
+                        own,
+                        theirs,
+                        own / theirs - 1.0,
+                    )
+                }
+            };
+            let name = &ours.0.name;
+            rows.push(compared_row(format!("{name}, {what}"), measured, theirs));
+            rows.push(Row {
+                name: format!("{name}, longer than under the kernel's own, %"),
+                measured: more * 100.0,
+                published: Some(published * 100.0),
+                bar: format!("at most {} %", MORE_THAN_KERNELS_OWN_MAX * 100.0),
+                pass: Some(more <= MORE_THAN_KERNELS_OWN_MAX),
+            });
+            points.push((number as f64 + 1.0, more * 100.0));
+        }
+        curves.push(Curve::dots(scheduler.name(), points));
+    }
+    let count = BUSY.len() as f64 + 1.0;
+    let level = MORE_THAN_KERNELS_OWN_MAX * 100.0;
+    curves.push(Curve::due(
+        "what it may be",
+        vec![(1.0, level), (count, level)],
+    ));
+    curves.push(plot::room_above(&curves));
+    let panel = Panel {
+        title: "work, and a server's clients".to_owned(),
+        x: "1: 3 busy tasks; 2: 8 busy tasks; 3: 5 clients".to_owned(),
+        y: "% longer than the kernel's own".to_owned(),
+        legend: SeriesLabelPosition::UpperRight,
+        curves,
+    };
+    plot::write(&bench.out, OVERHEAD.name, |area| {
+        plot::panels(area, &[panel])
+    })?;
+    Ok(rows)
+}
 
 fn overhead_loop(bench: &Bench) -> Result<Vec<Row>> {
     let of = |scheduler| (0..RUNS).map(move |run| plan(scheduler, run));
