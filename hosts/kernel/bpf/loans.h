@@ -214,12 +214,13 @@ __noinline int step_lend(u32 leaf, u64 loan)
 			charge(&rq->economy, leaf, 0, seed);
 		t->payer = TB_NONE;
 		t->loan = (u32)loan;
-		poorer = gives_way(&rq->economy, tb_borrower(&rq->economy, to), leaf, to);
+		thread = tb_lend(&rq->economy, leaf, to);
+		poorer = thread ? TB_NONE : gives_way(&rq->economy, tb_borrower(&rq->economy, to), leaf, to);
 		if (poorer) {
 			tb_reclaim(&rq->economy, poorer);
 			tb_leave(&rq->economy, RULES, poorer);
+			thread = tb_lend(&rq->economy, leaf, to);
 		}
-		thread = tb_lend(&rq->economy, leaf, to);
 		if (tb_at(&rq->economy, leaf)->lender || tb_at(&rq->economy, thread)->state != TB_ACTIVE)
 			follow = LENT_FOLLOW;
 		else if (cpu_of((s32)task_at(thread)->cpu)->leaf != thread && is_settled(&rq->economy, thread))

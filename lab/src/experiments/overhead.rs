@@ -164,10 +164,9 @@ fn overhead(bench: &Bench, played: &Played) -> Result<Vec<Row>> {
     }
     let count = BUSY.len() as f64 + 1.0;
     let level = MORE_THAN_KERNELS_OWN_MAX * 100.0;
-    curves.push(Curve::due(
-        "what it may be",
-        vec![(1.0, level), (count, level)],
-    ));
+    for (name, at) in [("the kernel's own", 0.0), ("what it may be", level)] {
+        curves.push(Curve::due(name, vec![(1.0, at), (count, at)]));
+    }
     curves.push(plot::room_above(&curves));
     let panel = Panel {
         title: "work, and a server's clients".to_owned(),
