@@ -192,18 +192,39 @@ static __always_inline u32 gives_way(struct tb_queue *q, u32 thread, u32 lender,
 	return found;
 }
 
-enum { LENT = 1, LENT_FOLLOW = 2 };
+/* Is there a place now for a loan that found none? */
+__noinline int step_make_place(u32 leaf, u64 loan)
+{
+	struct run_queue *rq = queue_of(leaf);
+	u32 to, poorer = TB_NONE;
+
+	if (!rq)
+		return 0;
+	bpf_spin_lock(&rq->lock);
+	to = may_lend_to(&rq->economy, leaf, loan);
+	if (to)
+		poorer = gives_way(&rq->economy, tb_borrower(&rq->economy, to), leaf, to);
+	if (poorer) {
+		tb_reclaim(&rq->economy, poorer);
+		tb_leave(&rq->economy, RULES, poorer);
+	}
+	bpf_spin_unlock(&rq->lock);
+	return poorer != TB_NONE;
+}
+
+enum { LENT = 1, LENT_FOLLOW = 2, LENT_NO_PLACE = 4 };
 
 /*
- * A thread goes to sleep: it is settled, and lends (LENT). 0: it does not, and is to leave. A lender's account keeps its
- * position: it does not leave before it follows its borrower (LENT_FOLLOW). There is nothing to follow if that neither waits nor
- * sleeps; if it is about to run, the account may pay for that run.
+ * A thread goes to sleep: it is settled, and lends (LENT). 0 and LENT_NO_PLACE: it does not, and is to leave; in the second case
+ * only the number of accounts was too large, or the loan would have closed a circle. A lender's account keeps its position: it
+ * does not leave before it follows its borrower (LENT_FOLLOW). There is nothing to follow if that neither waits nor sleeps; if it
+ * is about to run, the account may pay for that run.
  */
 __noinline int step_lend(u32 leaf, u64 loan)
 {
 	struct run_queue *rq = queue_of(leaf);
 	struct task *t = task_at(leaf);
-	u32 to, poorer, thread = TB_NONE, seed = new_seed(leaf), follow = 0;
+	u32 to, thread = TB_NONE, seed = new_seed(leaf), follow = 0;
 
 	if (!rq)
 		return 0;
@@ -215,20 +236,26 @@ __noinline int step_lend(u32 leaf, u64 loan)
 		t->payer = TB_NONE;
 		t->loan = (u32)loan;
 		thread = tb_lend(&rq->economy, leaf, to);
-		poorer = thread ? TB_NONE : gives_way(&rq->economy, tb_borrower(&rq->economy, to), leaf, to);
-		if (poorer) {
-			tb_reclaim(&rq->economy, poorer);
-			tb_leave(&rq->economy, RULES, poorer);
-			thread = tb_lend(&rq->economy, leaf, to);
-		}
-		if (tb_at(&rq->economy, leaf)->lender || tb_at(&rq->economy, thread)->state != TB_ACTIVE)
+		if (!thread)
+			follow = LENT_NO_PLACE;
+		else if (tb_at(&rq->economy, leaf)->lender || tb_at(&rq->economy, thread)->state != TB_ACTIVE)
 			follow = LENT_FOLLOW;
 		else if (cpu_of((s32)task_at(thread)->cpu)->leaf != thread && is_settled(&rq->economy, thread))
 			task_at(thread)->payer = tb_better_account(&rq->economy, RULES, account_of(thread), leaf);
 	}
 	bpf_spin_unlock(&rq->lock);
-	count(thread ? TOMBOLA_COUNT_LENT : TOMBOLA_COUNT_NOT_LENT);
-	return thread ? (int)(LENT | follow) : 0;
+	return (int)((thread ? LENT : 0) | follow);
+}
+
+/* The same; a lender with fewer tickets may give way. */
+static __always_inline int lend(u32 leaf, u64 loan)
+{
+	int lent = step_lend(leaf, loan);
+
+	if (lent == LENT_NO_PLACE && step_make_place(leaf, loan))
+		lent = step_lend(leaf, loan);
+	count(lent & LENT ? TOMBOLA_COUNT_LENT : TOMBOLA_COUNT_NOT_LENT);
+	return lent & ~LENT_NO_PLACE;
 }
 
 /*
@@ -296,7 +323,7 @@ static __always_inline void end_loans(u32 leaf, u64 loan, u64 heir)
 /* A thread goes to sleep. */
 static __always_inline void sleep(u32 leaf, u64 loan)
 {
-	int lent = loan & ~LOAN_FLAGS ? step_lend(leaf, loan) : 0;
+	int lent = loan & ~LOAN_FLAGS ? lend(leaf, loan) : 0;
 	struct task *t = task_at(leaf);
 	u64 heir = loan & LOANS_PASS ? t->forked : 0;
 
