@@ -243,9 +243,11 @@ fn killed() -> Never {
     let (mut of_clients, mut of_server) = pairs(CLIENTS as usize)?;
     if helper()? {
         drop(of_clients);
+        for socket in &of_server {
+            socket.set_nonblocking(true)?;
+        }
         loop {
             for socket in &mut of_server {
-                socket.set_nonblocking(true)?;
                 work_for(WORK);
                 // A client may have been killed before it asked.
                 let _ = answer(socket);

@@ -218,20 +218,24 @@ static __always_inline u64 at_least_none(u64 asleep)
 	return tb_is_negative(asleep) ? 0 : asleep;
 }
 
+/* A part's share of so many tickets of its group, if these are runnable in the part and in the group, beside what sleeps. */
+static __always_inline u64 share_in(const struct part *part, const struct group *group, u64 tickets, u64 here, u64 all)
+{
+	here += at_least_none(part->asleep);
+	all += at_least_none(group->asleep);
+	/* Less than nothing in another part counts in the sum. */
+	return tb_share(tickets, here, tb_max(all, here));
+}
+
 /*
  * A part's portion of so many tickets of its group, if so many more are runnable there. While a thread changes its queue, a part
  * may lack what it is to have for some microseconds, and have less than nothing.
  */
 static __always_inline u64 portion(const struct part *part, const struct group *group, u64 tickets, u64 more)
 {
-	u64 here = part->here + more, all = group->all + more;
+	u64 here = part->here + more;
 
-	if ((s64)here <= 0)
-		return 0;
-	here += at_least_none(part->asleep);
-	all += at_least_none(group->asleep);
-	/* Less than nothing in another part counts in the sum. */
-	return tb_share(tickets, here, tb_max(all, here));
+	return (s64)here > 0 ? share_in(part, group, tickets, here, group->all + more) : 0;
 }
 
 static __always_inline u64 portion_of(const struct part *part, const struct group *group, u64 tickets)
@@ -242,9 +246,7 @@ static __always_inline u64 portion_of(const struct part *part, const struct grou
 /* What a part falls asleep with that has no runnable thread any more. */
 static __always_inline u64 portion_asleep(const struct part *part, const struct group *group)
 {
-	u64 here = at_least_none(part->asleep);
-
-	return here ? tb_share(group->usable, here, tb_max(group->all + at_least_none(group->asleep), here)) : 0;
+	return at_least_none(part->asleep) ? share_in(part, group, group->usable, 0, group->all) : 0;
 }
 
 /* How many of a part's tickets are those of its runnable threads. */

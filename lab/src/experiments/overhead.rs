@@ -145,12 +145,7 @@ fn overhead(bench: &Bench, played: &Played) -> Result<Vec<Row>> {
         }
         curves.push(Curve::dots(scheduler.name(), points));
     }
-    let count = BUSY.len() as f64 + 1.0;
-    for (name, at) in [("the kernel's own", 0.0), ("what it may be", LONGER_MAX)] {
-        let at = at * 100.0;
-        curves.push(Curve::due(name, vec![(1.0, at), (count, at)]));
-    }
-    curves.push(plot::room_above(&curves));
+    let levels = [("the kernel's own", 0.0), ("what it may be", LONGER_MAX)];
     let panel = Panel {
         title: "work, and a server's clients".to_owned(),
         x: "1: 3 busy tasks; 2: 8 busy tasks; 3: 5 clients".to_owned(),
@@ -158,9 +153,7 @@ fn overhead(bench: &Bench, played: &Played) -> Result<Vec<Row>> {
         legend: SeriesLabelPosition::UpperRight,
         curves,
     };
-    plot::write(&bench.out, OVERHEAD.name, |area| {
-        plot::panels(area, &[panel])
-    })?;
+    draw_levels(bench, OVERHEAD.name, panel, &levels, BUSY.len() + 1)?;
     Ok(rows)
 }
 
@@ -248,18 +241,30 @@ fn draw(bench: &Bench, took: &[(Scheduler, Vec<f64>)], kernels_own: f64) -> Resu
         let name = scheduler.policy().unwrap_or("kernel's own");
         Curve::dots(name, points.collect())
     };
-    let level = |name: &str, at: f64| Curve::due(name, vec![(1.0, at), (RUNS as f64, at)]);
-    let mut curves: Vec<Curve> = took.iter().map(curve).collect();
-    curves.push(level("what it may be", OVERHEAD_MAX * 100.0));
-    curves.push(plot::room_above(&curves));
+    let levels = [("what it may be", OVERHEAD_MAX)];
     let panel = Panel {
         title: "a counting loop alone".to_owned(),
         x: "run".to_owned(),
         y: "% longer than the kernel's own, mean".to_owned(),
         legend: SeriesLabelPosition::UpperRight,
-        curves,
+        curves: took.iter().map(curve).collect(),
     };
-    plot::write(&bench.out, OVERHEAD_LOOP.name, |area| {
-        plot::panels(area, &[panel])
-    })
+    draw_levels(bench, OVERHEAD_LOOP.name, panel, &levels, RUNS)
+}
+
+/// A panel of dots over the numbers 1 to `last`, with levels, which are parts and drawn as percent.
+fn draw_levels(
+    bench: &Bench,
+    name: &str,
+    mut panel: Panel,
+    levels: &[(&str, f64)],
+    last: usize,
+) -> Result<()> {
+    for &(level, part) in levels {
+        let at = part * 100.0;
+        let ends = vec![(1.0, at), (last as f64, at)];
+        panel.curves.push(Curve::due(level, ends));
+    }
+    panel.curves.push(plot::room_above(&panel.curves));
+    plot::write(&bench.out, name, |area| plot::panels(area, &[panel]))
 }

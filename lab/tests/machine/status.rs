@@ -17,10 +17,13 @@ pub fn user(status: &Value, name: &str) -> f64 {
     users(status, name).map(received).sum()
 }
 
+fn processes_of<'a>(status: &'a Value, user: &'a str) -> impl Iterator<Item = &'a Value> {
+    users(status, user).flat_map(|user| user["processes"].as_array().expect("processes are a list"))
+}
+
 /// CPUs that a user's processes called `name` received, each, in ascending order.
 pub fn processes(status: &Value, user: &str, name: &str) -> Vec<f64> {
-    let mut cpus: Vec<f64> = users(status, user)
-        .flat_map(|user| user["processes"].as_array().expect("processes are a list"))
+    let mut cpus: Vec<f64> = processes_of(status, user)
         .filter(|process| process["name"] == name)
         .map(received)
         .collect();
@@ -35,8 +38,7 @@ pub fn lent(status: &Value, name: &str) -> f64 {
 
 /// The same of those with so many tickets.
 pub fn lent_by(status: &Value, name: &str, tickets: u64) -> f64 {
-    users(status, name)
-        .flat_map(|user| user["processes"].as_array().expect("processes are a list"))
+    processes_of(status, name)
         .filter(|process| process["tickets"] == tickets)
         .map(lent_cpus)
         .sum()
