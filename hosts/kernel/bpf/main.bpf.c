@@ -159,11 +159,11 @@ void BPF_STRUCT_OPS(tombola_enqueue, struct task_struct *p, u64 enq_flags)
 }
 
 /* A slice begins, drawn or not: it counts as a win, and the CPU is to end it in time. */
-static __always_inline void begin(s32 cpu, struct tb_queue *q, struct task *t, u64 now)
+static __always_inline void begin(s32 cpu, struct run_queue *rq, struct task *t, u64 now)
 {
 	struct cpu *c = cpu_of(cpu);
 
-	state_of(process_of(q, t->client))->wins++;
+	state_of(process_of(&rq->economy, t->client))->wins++;
 	t->sliced_ns = 0;
 	c->since_ns = now;
 	c->end_ns = now + t->slice_ns;
@@ -174,7 +174,7 @@ static __always_inline void begin(s32 cpu, struct tb_queue *q, struct task *t, u
 	if (t->slice_ns <= tombola_config.rules.quantum_ns)
 		slice_timer_wind(cpu, c, now);
 	else
-		lone_slices = 1;
+		rq->lone_slices = 1;
 }
 
 /*
@@ -230,19 +230,19 @@ static __noinline u32 holder(struct task_struct *prev)
 }
 
 /* The thread keeps the CPU, with a new slice. */
-static __always_inline void keep(s32 cpu, struct task_struct *p, struct tb_queue *q, u64 now, u64 slice_ns)
+static __always_inline void keep(s32 cpu, struct task_struct *p, struct run_queue *rq, u64 now, u64 slice_ns)
 {
 	struct task *t = task_of(p);
 
 	count(TOMBOLA_COUNT_KEPT);
-	note_use(q, t);
+	note_use(&rq->economy, t);
 	if (trace_on)
-		trace_run(p, t, q, 1);
+		trace_run(p, t, &rq->economy, 1);
 	t->slice_ns = slice_ns;
 	/* From now on the kernel waits for this section's end, as if the thread had stopped. */
 	if (in_rcu_section(p))
 		state_of(t->client)->stopped_at = IN_RCU_SECTION;
-	begin(cpu, q, t, now);
+	begin(cpu, rq, t, now);
 	task_set_slice(p, slice_ns);
 }
 
@@ -280,6 +280,16 @@ void BPF_STRUCT_OPS(tombola_dispatch, s32 cpu, struct task_struct *prev)
 	/* Not after a kernel thread: the thread that it interrupted waits, but is the one that is to have this CPU. */
 	if (several() && held)
 		balance(rq, place_of_cpu(cpu), now);
+	/*
+	 * The long slices of lone threads on other CPUs end first, and are charged: beside passes that lack them, this thread
+	 * would seem to be far ahead, and lose its CPU even if it is due all of it.
+	 */
+	if (rq->lone_slices && rq->economy.waiting && held && prev && slice_is_over(c, now)) {
+		slices_share(rq, place_of_cpu(cpu), now);
+		charge_in_advance(held, SLICE_MIN_NS);
+		keep(cpu, prev, rq, now, SLICE_MIN_NS);
+		return;
+	}
 	drawn = draw(cpu, held, now, cpu_mask(cpu) | inactive_cpus(place_of_cpu(cpu)));
 	if (several() && !(u32)drawn && !kthread && pull_to(cpu))
 		drawn = draw(cpu, held, now, cpu_mask(cpu));
@@ -293,7 +303,7 @@ void BPF_STRUCT_OPS(tombola_dispatch, s32 cpu, struct task_struct *prev)
 		/* It is frozen. On an idle CPU it goes on until a slice ends in user mode. */
 		else if (held && (in_rcu_section(prev) || !in_user_mode(prev)) && !has_spent(held)) {
 			state_of(held)->frozen_ns += task_at(held)->sliced_ns;
-			keep(cpu, prev, &rq->economy, now, SLICE_URGENT_NS);
+			keep(cpu, prev, rq, now, SLICE_URGENT_NS);
 		}
 		return;
 	}
@@ -309,10 +319,8 @@ void BPF_STRUCT_OPS(tombola_dispatch, s32 cpu, struct task_struct *prev)
 	else
 		slice_ns = slice_for(&rq->economy, account_of(winner), waiting + c->kthreads + kthread);
 	charge_in_advance(winner, slice_ns);
-	if (lone_slices && waiting && held && slice_is_over(c, now))
-		slices_share(now);
 	if (winner == held && prev) {
-		keep(cpu, prev, &rq->economy, now, slice_ns);
+		keep(cpu, prev, rq, now, slice_ns);
 	} else {
 		count(drawn & (DRAW_OVERDUE | DRAW_URGENT) ? TOMBOLA_COUNT_OVERDUE : TOMBOLA_COUNT_DRAWS);
 		dispatch_task(winner, cpu, slice_ns);
@@ -392,7 +400,7 @@ void BPF_STRUCT_OPS(tombola_running, struct task_struct *p)
 	if (rq->economy.waiting)
 		charge_in_advance(t->client, t->slice_ns);
 	now = now_ns();
-	begin(cpu, &rq->economy, t, now);
+	begin(cpu, rq, t, now);
 	if (c->late == t->client || (recheck && !step_stays(t->client, cpu_mask(cpu), now)))
 		scx_bpf_kick_cpu(cpu, SCX_KICK_PREEMPT);
 }

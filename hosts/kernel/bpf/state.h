@@ -172,6 +172,7 @@ struct run_queue {
 	volatile u64 drawn;   /* of a draw: the winner, and the DRAW_ bits */
 	u32 number; /* its index */
 	u32 last_urgency; /* the kind of urgent leaves that was asked last (turns.h) */
+	u32 lone_slices; /* some of its CPUs may have the long slice of a lone thread */
 	u64 look_ns; /* when it is asked next whether a thread is to go to another queue (balance.h) */
 	struct tb_queue economy;
 };
@@ -383,7 +384,6 @@ u32 groups_used;
 u32 nr_subordinates; /* ranges in `subordinates`; written by the daemon */
 u32 purge_pending; /* a user may have no clients any more: purge_users is to look. minor_timer clears it */
 u32 grace_s; /* so many seconds, at least, an RCU grace period has lasted; 0: none has for long. Written by minor_timer */
-u32 lone_slices; /* some CPU may have the long slice of a lone thread */
 u64 counters[TOMBOLA_COUNTERS];
 u64 nr_processes; /* entries of `processes` */
 u32 root_client; /* root's currency */

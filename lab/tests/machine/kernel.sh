@@ -223,6 +223,18 @@ unusable() {
     for user in alice bob u1 u2; do lsetbase -u $user 1000; done
 }
 
+# On two queues of two CPUs: a CPU is due to alice, and one of the others' four hogs goes to her queue again and again, where two
+# have been alone on a CPU each.
+unusable_on_queues() {
+    lsetbase -u alice 10000
+    as alice burn
+    several 2 as bob burn
+    several 2 as u1 burn
+    crowd=u1
+    measure unusable-on-queues
+    lsetbase -u alice 1000
+}
+
 # A real-time thread takes the CPU that alice's hog is on, and another CPU is free.
 displaced() {
     as alice 'taskset -c 0 burn'

@@ -261,14 +261,18 @@ impl Tombola {
         }
     }
 
-    /// A task waits at a slice's end: all long slices end.
+    /// A task waits at a slice's end: all long slices end, and what was used of them is charged at once. Without that, the task
+    /// whose slice has ended would seem to be ahead of those.
     fn share_slices(&mut self, machine: &mut Machine, cpus: std::ops::Range<usize>) {
         // With several queues, others may have long slices.
         self.long_slices = self.queues.is_some();
         let quantum_ns = self.economy.rules().quantum_ns;
         for cpu in cpus {
             let soon = machine.begins(cpu) + quantum_ns;
-            if machine.running(cpu).is_some() && machine.slice_end(cpu) > soon {
+            if let Some(running) = machine.running(cpu)
+                && machine.slice_end(cpu) > soon
+            {
+                self.settle(machine, running, self.accounts[running].precharge_ns);
                 machine.set_slice_end(cpu, machine.now);
             }
         }
