@@ -46,13 +46,15 @@
  * it had half of its group's to where another thread slept, had half as much again as is due. Only queues are considered where
  * one of the waiting threads may run.
  *
- * What is forgotten (tb_excess). A client of one ticket that is for some milliseconds the only one on its queue advances vnow by
- * as much as others do in minutes. Clocks that remembered this would be of no use: nobody would leave that queue until the others
- * had caught up, and whoever came would be that much behind and keep its CPUs from those that were there. So a clock is vnow less
- * an offset, which changes whenever the clock is too far from that of the machine (tb_group_clock). A queue that was idle joins
- * with the fastest clock. And a pass that goes from one queue to another is compared with both clocks (tb_put). The same holds
- * for the vnows of all parts of a group: their offsets keep them near the group's clock. Without, a process of few tickets that
- * was alone in one part of its user put all threads that later came to this part behind, or ahead, of those that were there.
+ * What is forgotten (tb_excess). A client of one ticket that is for some milliseconds the only one on its queue advances vnow
+ * by as much as others do in minutes. Clocks that remembered this would be of no use: nobody would leave that queue until the
+ * others had caught up, and whoever came would be that much behind and keep its CPUs from those that were there. So a clock is
+ * vnow less an offset, which changes whenever the clock is too far from that of the machine (tb_group_clock) when a period
+ * ends. A queue that was idle joins with the fastest clock. And a pass that goes from one queue to another is compared with
+ * both clocks (tb_put). The same holds for the vnows of all parts of a group: their offsets keep them near the group's clock.
+ * Without, a process of few tickets that was alone in one part of its user put all threads that later came to this part
+ * behind, or ahead, of those that were there. These vnows are also looked at when a waiting thread is about to come, as a long
+ * slice of that process may just have ended. (Best effort's are not: shares were twice as far off.)
  *
  * What moves (tb_fits_better). Let gap be the tickets that are to go from the slow queue to the fast one (tb_gap). A client of
  * more than gap / 2 turns the imbalance round, so that the clocks meet again. The smallest such client turns it least. If there

@@ -184,6 +184,7 @@ static __always_inline u32 migrate(u32 leaf, u32 to, u64 mask, u32 own)
 	u32 cpu = bpf_get_smp_processor_id(), from = task_at(leaf)->queue, part, level;
 	struct way *way = way_of(cpu, own);
 
+	look_at_clocks_on(leaf, to);
 	part = step_take(leaf, from, to, cpu, own);
 	if (!part)
 		return 0;

@@ -492,6 +492,13 @@ static __noinline int find_fastest(void)
 	return 0;
 }
 
+/* Where threads are. */
+static __always_inline void look_at_clock(u32 part, const struct group *group)
+{
+	if (!is_idle(part))
+		part_at(part)->cut += excess_of(clock_of_part(part), group);
+}
+
 /*
  * Look at the clocks of a group's parts in which threads are. Only clocks are in local variables, or the verifier would walk each
  * pair of queues that may be the slowest and the fastest.
@@ -519,10 +526,24 @@ __noinline int look_at_clocks(u32 i)
 	if (group->fastest == fastest && !excess_of(slowest, group))
 		return 0;
 	for_each_queue(queue) {
-		u32 part = part_on(i, queue);
+		look_at_clock(part_on(i, queue), group);
+	}
+	return 0;
+}
 
-		if (!is_idle(part))
-			part_at(part)->cut += excess_of(clock_of_part(part), group);
+/*
+ * A waiting thread is about to go to a queue: look at the clocks of its groups' parts there (queues.h). As the price timer does,
+ * without a lock: two looks at once may cut once too often or too little, and the next one corrects that.
+ */
+__noinline int look_at_clocks_on(u32 leaf, u32 queue)
+{
+	u32 i = leaf;
+
+	tb_loop(TB_DEPTH) {
+		i = tb_global_pool.client[slot(i)].parent;
+		if (!i || tb_global_pool.client[slot(i)].kind <= TB_KIND_BEST_EFFORT)
+			break;
+		look_at_clock(part_on(whole_of(i), queue), group_at(i));
 	}
 	return 0;
 }

@@ -52,8 +52,7 @@ struct Group {
     strays: bool,
     /// By how much the passes of all parts have been shifted in all.
     shift: u64,
-    /// In ascending order of queues.
-    parts: Vec<Part>,
+    parts: Parts,
 }
 
 /// Threads that may run on all CPUs, and others; or on how many CPUs they can be at once (`queues.h`).
@@ -93,7 +92,7 @@ impl Group {
             pass: None,
             strays: false,
             shift: 0,
-            parts: Vec::new(),
+            parts: Parts::default(),
         }
     }
 }
@@ -120,6 +119,18 @@ fn is_before(a: u64, b: u64) -> bool {
 }
 
 impl Part {
+    fn new(queue: usize, client: u32) -> Self {
+        Self {
+            queue,
+            client,
+            here: 0,
+            asleep: 0,
+            counts: Counts::default(),
+            shifted: 0,
+            offset: 0,
+        }
+    }
+
     /// Those by which it has its share of its group's.
     fn recent(&self) -> u64 {
         self.here + self.asleep
@@ -136,10 +147,48 @@ impl Part {
     }
 }
 
-/// A group's part on a queue where it has a thread.
-fn part_of(parts: &mut [Part], queue: usize) -> &mut Part {
-    let at = parts.binary_search_by_key(&queue, |part| part.queue);
-    &mut parts[at.expect("the thread is in it")]
+/// A group's parts, in ascending order of their queues. These are searched at each slice, so they stand together.
+#[derive(Default)]
+struct Parts {
+    queues: Vec<u32>,
+    parts: Vec<Part>,
+}
+
+impl Parts {
+    fn at(&self, queue: usize) -> Option<usize> {
+        self.queues.binary_search(&(queue as u32)).ok()
+    }
+
+    fn get(&self, queue: usize) -> Option<&Part> {
+        Some(&self.parts[self.at(queue)?])
+    }
+
+    /// The part on a queue where the group has a thread.
+    fn of(&mut self, queue: usize) -> &mut Part {
+        let at = self.at(queue).expect("the thread is in it");
+        &mut self.parts[at]
+    }
+
+    /// A part on a queue where there was none.
+    fn insert(&mut self, part: Part) {
+        let queue = part.queue as u32;
+        let at = self.queues.partition_point(|&other| other < queue);
+        self.queues.insert(at, queue);
+        self.parts.insert(at, part);
+    }
+
+    fn retain(&mut self, is_kept: impl FnMut(&Part) -> bool) {
+        self.parts.retain(is_kept);
+        self.queues = self.iter().map(|part| part.queue as u32).collect();
+    }
+
+    fn iter(&self) -> std::slice::Iter<'_, Part> {
+        self.parts.iter()
+    }
+
+    fn iter_mut(&mut self) -> std::slice::IterMut<'_, Part> {
+        self.parts.iter_mut()
+    }
 }
 
 /// All groups.
@@ -163,19 +212,11 @@ pub struct Passes(Vec<u64>);
 
 impl Groups {
     pub fn new(economy: &mut Economy, queues: usize, cpus: u64, bound_ns: u64) -> Self {
-        let part = |queue| Part {
-            queue,
-            client: economy.on(queue).roots()[1],
-            here: 0,
-            asleep: 0,
-            counts: Counts::default(),
-            shifted: 0,
-            offset: 0,
-        };
-        let root = Group {
-            parts: (0..queues).map(part).collect(),
-            ..Group::new(ROOT, 0)
-        };
+        let mut root = Group::new(ROOT, 0);
+        for queue in 0..queues {
+            root.parts
+                .insert(Part::new(queue, economy.on(queue).roots()[1]));
+        }
         Self {
             groups: vec![root],
             cpus,
@@ -203,9 +244,7 @@ impl Groups {
     }
 
     fn part(&self, group: usize, queue: usize) -> Option<&Part> {
-        let parts = &self.groups[group].parts;
-        let found = parts.binary_search_by_key(&queue, |part| part.queue);
-        found.ok().map(|found| &parts[found])
+        self.groups[group].parts.get(queue)
     }
 
     /// There is room for a new thread and its groups' parts: if few clients are left, parts in which no thread is are given up. A
@@ -252,20 +291,7 @@ impl Groups {
             .on(queue)
             .new_client(kind, above, tickets as u32)
             .expect("there are more clients than the core takes");
-        let parts = &mut self.groups[group].parts;
-        let at = parts.partition_point(|part| part.queue < queue);
-        parts.insert(
-            at,
-            Part {
-                queue,
-                client,
-                here: 0,
-                asleep: 0,
-                counts: Counts::default(),
-                shifted: 0,
-                offset: 0,
-            },
-        );
+        self.groups[group].parts.insert(Part::new(queue, client));
         client
     }
 
@@ -286,9 +312,13 @@ impl Groups {
         })
     }
 
+    fn best_effort(&self, queue: usize) -> &Part {
+        &self.groups[ROOT].parts.parts[queue]
+    }
+
     /// Load of a queue: its usable tickets for each of so many CPUs.
     pub fn load(&self, queue: usize, cpus: u64) -> u64 {
-        self.groups[ROOT].parts[queue].here / cpus
+        self.best_effort(queue).here / cpus
     }
 
     /// The load of a queue as a thread of `group` finds it. Its groups' parts there may have been counted when they had less or
@@ -323,7 +353,7 @@ impl Groups {
 
     /// A queue's clock.
     pub fn clock(&self, economy: &Economy, queue: usize) -> u64 {
-        self.groups[ROOT].parts[queue].clock(economy)
+        self.best_effort(queue).clock(economy)
     }
 
     /// By how much the pass of a group's part on a queue is ahead of what can be compared with other parts of it.
@@ -342,9 +372,23 @@ impl Groups {
         }
     }
 
+    /// A waiting thread of `group` is about to go to a queue: the clocks of its groups' parts there are looked at (queues.h).
+    pub fn look_at_clocks_on(&mut self, economy: &Economy, group: u32, queue: usize) {
+        let line: Vec<usize> = self.line(group as usize).filter(|&g| g != ROOT).collect();
+        for g in line {
+            let (of, bound_ns) = (&mut self.groups[g], self.bound_ns);
+            if let Some(at) = of.parts.at(queue) {
+                let part = &mut of.parts.parts[at];
+                if economy.client(part.client).active > 0 {
+                    part.look_at_clock(economy, of.clock, bound_ns, of.price);
+                }
+            }
+        }
+    }
+
     fn set_offset(&mut self, economy: &Economy, g: usize, queue: usize) {
         let offset = self.offset_to_come(economy, g, queue);
-        part_of(&mut self.groups[g].parts, queue).offset = offset;
+        self.groups[g].parts.of(queue).offset = offset;
     }
 
     /// A leaf that is not runnable changes its queue.
@@ -418,7 +462,7 @@ impl Groups {
         self.groups[g].of_threads = self.groups[g].of_threads.wrapping_add_signed(change.here);
         for levels_up in 0.. {
             let of = &mut self.groups[g];
-            let part = part_of(&mut of.parts, queue);
+            let part = of.parts.of(queue);
             part.here = part.here.wrapping_add_signed(change.here);
             of.all = of.all.wrapping_add_signed(change.here);
             of.asleep -= part.asleep;
@@ -455,7 +499,7 @@ impl Groups {
             };
             let parent = of.parent;
             let there = self.asleep(parent, queue);
-            let counts = &mut part_of(&mut self.groups[g].parts, queue).counts;
+            let counts = &mut self.groups[g].parts.of(queue).counts;
             change = change_of(counts, usable, asleep, there, self.periods);
             g = parent;
         }
@@ -558,7 +602,7 @@ impl Groups {
             let around = self.groups[self.groups[g].parent].price;
             let offset = self.offset(g, queue);
             let of = &mut self.groups[g];
-            let part = part_of(&mut of.parts, queue);
+            let part = of.parts.of(queue);
             let by = advance(ns.unsigned_abs(), 1 << DRAW_SHIFT, of.tickets as u32);
             let pass = match of.pass {
                 None => economy.client(part.client).pass.wrapping_sub(offset),
@@ -653,7 +697,7 @@ impl Groups {
     /// What sleeping threads count fades.
     fn fade(&mut self, g: usize) {
         let of = &mut self.groups[g];
-        for part in &mut of.parts {
+        for part in of.parts.iter_mut() {
             let by = faded(part.asleep);
             part.asleep -= by;
             of.asleep -= by;
@@ -717,13 +761,13 @@ mod tests {
         assert!(economy.exists(thread.expect("there was room")));
         while in_use != 0 {
             assert!(groups.part(in_use as usize, 1).is_some());
-            assert_eq!(groups.groups[in_use as usize].parts.len(), 1);
+            assert_eq!(groups.groups[in_use as usize].parts.iter().len(), 1);
             in_use = groups.groups[in_use as usize].parent as u32;
         }
         assert!(
             others
                 .iter()
-                .all(|&other| groups.groups[other as usize].parts.is_empty())
+                .all(|&other| groups.groups[other as usize].parts.iter().len() == 0)
         );
         // They come again when they are needed.
         let again = groups.client(&mut economy, others[0], 2);

@@ -84,6 +84,7 @@ impl Tombola {
         let mut counts = self.accounts[task].counts;
         let usable = counts.usable;
         let groups = &mut self.queues.as_mut().expect("there are several").groups;
+        groups.look_at_clocks_on(&self.economy, group, to);
         let passes = groups.take(&mut self.economy, group, from, leaf, &mut counts);
         groups.bring(&mut self.economy, group, leaf, from, to);
         groups.come(&mut self.economy, group, to, &mut counts, usable, &passes);
