@@ -564,8 +564,8 @@ fn at_length_what_cannot_be_used_is_shared_by_tickets() {
     idle(&cases);
 }
 
-/// The bar is 1 %, and 1.2 % were missing when this was written. It was 3 % while the long slices of the two threads that had been
-/// alone were charged only when they ended.
+/// The bar is 1 %, and 1.2 % were missing when this was written. It was 3 % while the long slices of the two threads that had
+/// been alone were charged only when they ended.
 #[test]
 #[ignore = "boots a virtual machine: make robust"]
 fn at_length_a_whole_cpu_is_kept_on_one_of_two_queues() {
