@@ -284,8 +284,8 @@ void BPF_STRUCT_OPS(tombola_dispatch, s32 cpu, struct task_struct *prev)
 	 * The long slices of lone threads on other CPUs end first, and are charged: beside passes that lack them, this thread
 	 * would seem to be far ahead, and lose its CPU even if it is due all of it.
 	 */
-	if (rq->lone_slices && rq->economy.waiting && held && prev && slice_is_over(c, now)) {
-		slices_share(rq, place_of_cpu(cpu), now);
+	if (rq->lone_slices && rq->economy.waiting && held && prev && slice_is_over(c, now) &&
+	    slices_share(rq, place_of_cpu(cpu), now)) {
 		charge_in_advance(held, SLICE_MIN_NS);
 		keep(cpu, prev, rq, now, SLICE_MIN_NS);
 		return;

@@ -100,18 +100,25 @@ static int slice_timer_fired(void *map, u32 *key, struct slice_timer *value)
 	return 0;
 }
 
-/* A slice is over on a CPU of this queue and a thread waits: lone threads on its other CPUs must share theirs from now on. */
-static __noinline int slices_share(struct run_queue *rq, u32 place, u64 now)
+/*
+ * A slice is over on a CPU of this queue and a thread waits: lone threads on its other CPUs must share theirs from now on. Returns
+ * whether there are any.
+ */
+static __noinline u32 slices_share(struct run_queue *rq, u32 place, u64 now)
 {
+	u32 kicked = 0;
+
 	rq->lone_slices = 0;
 	for (u32 cpu = 0; cpu < NR_CPUS && can_loop; cpu++) {
 		if (cpu >= tombola_config.nr_cpus)
 			break;
 		if (place_of_cpu((s32)cpu) == place && cpus[cpu].leaf &&
-		    (s64)(cpus[cpu].end_ns - now - tombola_config.rules.quantum_ns) > 0)
+		    (s64)(cpus[cpu].end_ns - now - tombola_config.rules.quantum_ns) > 0) {
 			scx_bpf_kick_cpu((s32)cpu, SCX_KICK_PREEMPT);
+			kicked = 1;
+		}
 	}
-	return 0;
+	return kicked;
 }
 
 /* On the CPU itself: make the timer fire by the slice's end. */
