@@ -101,8 +101,8 @@ static int slice_timer_fired(void *map, u32 *key, struct slice_timer *value)
 }
 
 /*
- * A slice is over on a CPU of this queue and a thread waits: lone threads on its other CPUs must share theirs from now on. Returns
- * whether there are any.
+ * A slice is over on a CPU of this queue and a thread waits: lone threads on its other CPUs must share theirs from now on.
+ * Returns whether there are any.
  */
 static __noinline u32 slices_share(struct run_queue *rq, u32 place, u64 now)
 {
