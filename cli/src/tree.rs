@@ -32,6 +32,9 @@ pub struct Branch {
     /// The owner's uid.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub uid: Option<u32>,
+    /// Clients of all users lend to it, as the rules name it as a server.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub server: bool,
     /// The threads to which it lends now.
     #[serde(skip_serializing_if = "BTreeSet::is_empty")]
     pub lends_to: BTreeSet<u32>,
@@ -139,6 +142,7 @@ impl Builder<'_> {
             kind,
             name,
             pid: (account.is_process || node.kind == kind::LOAN).then_some(node.tgid),
+            server: account.is_process && node.serves != 0,
             lends_to: self.borrowers.remove(&node.index).unwrap_or_default(),
             uid: is_owned.then_some(node.uid),
             tickets: account.tickets(),
@@ -204,6 +208,7 @@ fn add(branch: &Branch, depth: usize, cpus: u32, rows: &mut Vec<Vec<String>>) {
     let percent = |time: f64| format!("{:.2}", 100.0 * time / f64::from(cpus));
     let name = match branch.kind {
         "best-effort" => "best effort".into(),
+        "process" if branch.server => format!("{} (server)", branch.name),
         "process" => branch.name.clone(),
         kind => format!("{kind} {}", branch.name),
     };

@@ -79,13 +79,14 @@ fn an_empty_file_means_the_defaults() {
         default,
         base,
         reserve,
+        servers,
     } = Rules::default();
     assert_eq!(
         (floor.to_string(), root.to_string()),
         ("25%".into(), "5%".into())
     );
     assert_eq!(default, 1000);
-    assert!(base.is_empty() && reserve.is_empty());
+    assert!(base.is_empty() && reserve.is_empty() && servers.is_empty());
 }
 
 #[test]
@@ -108,6 +109,9 @@ fn the_example_has_its_meaning() {
     let mpv = reserve(What::Program("/usr/bin/mpv".into()), 30);
     let nginx = reserve(What::Unit("nginx.service".into()), 150);
     assert_eq!(rules.reserve, [mpv, nginx]);
+    let web = What::Program("/usr/sbin/nginx".into());
+    let database = What::Unit("postgresql.service".into());
+    assert_eq!(rules.servers, [web, database]);
     assert_eq!(
         users.iter().map(|user| user.uid).collect::<Vec<_>>(),
         [1000, 2000]
@@ -437,6 +441,17 @@ fn a_program_is_a_file_name_or_an_absolute_path() {
             "neither the name of a program's file nor its absolute path",
         );
     }
+}
+
+#[test]
+fn servers_are_paths_of_programs_and_units() {
+    assert_eq!(good("servers = []").rules.servers, []);
+    refused("servers = \"/usr/sbin/nginx\"", "1:11", "servers is");
+    refused("servers = [\"/a\", 7]", "1:18", "servers is");
+    refused("servers = [\"/a/../b\"]", "1:12", "neither the name");
+    // A name without a path would be any user's file.
+    refused("servers = [\"nginx\"]", "1:12", "not the name of a unit");
+    refused("servers = [\".service\"]", "1:12", "not the name of a unit");
 }
 
 #[test]

@@ -233,6 +233,7 @@ c_functions! {
     "tombola_borrower" borrower(q: &mut Queue, i: u32) -> u32;
     "tombola_next_account" next_account(q: &mut Queue, thread: u32, i: u32) -> u32;
     "tombola_best_account" best_account(q: &mut Queue, r: &Rules, thread: u32) -> u32;
+    "tombola_base_value" base_value(q: &mut Queue, i: u32) -> u64;
     "tombola_join_accounts" join_accounts(q: &mut Queue, r: &Rules, thread: u32, mask: u64, waker: u32) -> u32;
     "tombola_wait_accounts" wait_accounts(q: &mut Queue, r: &Rules, thread: u32, mask: u64, now: u64) -> u32;
     "tombola_withdraw_accounts" withdraw_accounts(q: &mut Queue, r: &Rules, thread: u32) -> u32;

@@ -421,6 +421,12 @@ impl Economy {
         ffi::best_account(queue, rules, thread)
     }
 
+    /// The part of the machine that a client's tickets are worth now, of [`limits::VALUE_ONE`].
+    pub fn base_value(&mut self, i: u32) -> u64 {
+        self.check_leaf(i);
+        ffi::base_value(self.c().0, i)
+    }
+
     /// As [`Self::join`], with all accounts of the thread. If another, running leaf has woken it, its own leaf gets no credit in
     /// the currency where the two meet, unless it is owed all of it, or that currency is base or best effort.
     pub fn join_accounts(&mut self, thread: u32, mask: u64, waker: Option<u32>) {

@@ -40,6 +40,8 @@ pub const EPOCH_SHIFT: u32 = 25;
 pub const PASSED_MAX: u32 = 8;
 /// The most accounts of a thread beside its own ([`crate::Economy::lend`]).
 pub const LENT_MAX: u32 = 8;
+/// The whole machine, in base values of clients ([`crate::Economy::base_value`]).
+pub const VALUE_ONE: u64 = 1 << 30;
 /// What [`crate::Economy::crossing_ns`] returns for "not before another client is charged".
 pub const NEVER: u64 = u64::MAX;
 
@@ -66,7 +68,7 @@ pub const MQS_WAIT_NS: u64 = 500_000;
 pub const PLACES: [u32; 3] = [0, 1, 2];
 
 /// The numbers that C has as well, in the order in which it exports them.
-pub const ALL: [u64; 32] = [
+pub const ALL: [u64; 33] = [
     TICKETS_MIN as u64,
     TICKETS_MAX as u64,
     TICKETS_DEFAULT as u64,
@@ -87,6 +89,7 @@ pub const ALL: [u64; 32] = [
     EPOCH_SHIFT as u64,
     PASSED_MAX as u64,
     LENT_MAX as u64,
+    VALUE_ONE,
     NEVER,
     SHARE_SCALE as u64,
     PRICE_MAX,

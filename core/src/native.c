@@ -125,6 +125,11 @@ u32 EXPORT(best_account)(struct tb_queue *q, const struct tb_rules *r, u32 threa
 	return tb_best_account(q, r, thread);
 }
 
+u64 EXPORT(base_value)(struct tb_queue *q, u32 i)
+{
+	return tb_base_value(q, i);
+}
+
 u32 EXPORT(join_accounts)(struct tb_queue *q, const struct tb_rules *r, u32 thread, u64 mask, u32 waker)
 {
 	tb_join(q, r, thread, mask, waker ? tb_at(q, (u32)tb_meet(q, thread, waker))->parent : TB_NONE);
@@ -408,6 +413,7 @@ u64 EXPORT(limit)(u32 which)
 		TB_EPOCH_SHIFT,
 		TB_PASSED_MAX,
 		TB_LENT_MAX,
+		TB_VALUE_ONE,
 		TB_NEVER,
 		1u << TB_SHARE_SHIFT,
 		TB_PRICE_MAX,

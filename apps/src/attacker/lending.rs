@@ -1,4 +1,4 @@
-//! Loans of tickets to processes that abuse them. All of these processes have one user.
+//! Loans of tickets to processes that abuse them. All of these processes have one user, but for `serve` and `ask`.
 
 use crate::crowd::small_thread;
 use crate::setup::{Never, announce, announced, burn, helper, ready, sleep_for_ever};
@@ -8,8 +8,10 @@ use nix::sys::epoll::{Epoll, EpollCreateFlags, EpollEvent, EpollFlags, EpollTime
 use nix::sys::signal::{Signal, kill};
 use nix::sys::wait::{wait, waitpid};
 use nix::unistd::Pid;
+use std::fs::{self, Permissions};
 use std::io::{PipeReader, PipeWriter, Read, Write, pipe};
-use std::os::unix::net::UnixStream;
+use std::os::unix::fs::PermissionsExt;
+use std::os::unix::net::{UnixListener, UnixStream};
 use std::process;
 use std::thread;
 use std::time::Duration;
@@ -32,17 +34,25 @@ enum Way {
     Forks,
     /// The clients of a server that computes are killed while they wait, and new ones come
     Killed,
+    /// One thread answers clients of all users
+    Serve,
+    /// Ask it, with as many clients as are said, each with 100 tickets more than the one before
+    Ask,
 }
 
 #[derive(clap::Args)]
 pub struct Lend {
     #[arg(value_enum)]
     way: Way,
+    #[arg(long, default_value_t = CLIENTS)]
+    clients: u32,
 }
 
 /// More than can lend at once.
 const CLIENTS: u32 = 12;
 const SOCKETS: usize = 1000;
+/// Of the server for all users.
+const SOCKET: &str = "/tmp/attacker.socket";
 const CROWD: usize = 10_000;
 /// For a request, or of a process in the ring.
 const WORK: Duration = Duration::from_millis(3);
@@ -56,6 +66,8 @@ pub fn lend(args: &Lend) -> Never {
         Way::RingOfCalls => ring(true),
         Way::Forks => forks(),
         Way::Killed => killed(),
+        Way::Serve => serve_all_users(),
+        Way::Ask => ask_with(args.clients),
     }
 }
 
@@ -264,4 +276,42 @@ fn killed() -> Never {
             waitpid(child, None)?;
         }
     }
+}
+
+/// Clients come while it serves others.
+fn serve_all_users() -> Never {
+    let listener = UnixListener::bind(SOCKET)?;
+    fs::set_permissions(SOCKET, Permissions::from_mode(0o777))?;
+    let epoll = Epoll::new(EpollCreateFlags::empty())?;
+    epoll.add(&listener, EpollEvent::new(EpollFlags::EPOLLIN, 0))?;
+    let mut sockets: Vec<UnixStream> = Vec::new();
+    ready();
+    loop {
+        let mut events = [EpollEvent::empty(); 64];
+        let count = epoll.wait(&mut events, EpollTimeout::NONE)?;
+        for event in &events[..count] {
+            if event.data() == 0 {
+                let socket = listener.accept()?.0;
+                sockets.push(socket);
+                let number = sockets.len() as u64;
+                let last = EpollEvent::new(EpollFlags::EPOLLIN, number);
+                epoll.add(&sockets[sockets.len() - 1], last)?;
+            } else {
+                work_for(WORK);
+                answer(&mut sockets[event.data() as usize - 1])?;
+            }
+        }
+    }
+}
+
+fn ask_with(clients: u32) -> Never {
+    let tombola = Client::open()?;
+    for number in 1..=clients {
+        if helper()? {
+            tombola.set_tickets(process::id(), 100 * number)?;
+            match ask_for_ever(UnixStream::connect(SOCKET)?)? {}
+        }
+    }
+    ready();
+    sleep_for_ever()
 }

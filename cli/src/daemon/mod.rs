@@ -1,15 +1,16 @@
-//! The daemon's work beside the scheduler: it applies the rules of /etc/tombola.toml, keeps base tickets over restarts, and makes
-//! reservations for programs and units.
+//! The daemon's work beside the scheduler: it applies the rules of /etc/tombola.toml, keeps base tickets over restarts, makes
+//! reservations for programs and units, and lets clients of all users lend to servers.
 //!
 //! The scheduler runs without this work; only the start and `tombola reload` wait for it. The daemon looks at the tree when the
-//! kernel reports new users or changed base tickets. While the rules reserve for programs or units, it looks each second, for the
+//! kernel reports new users or changed base tickets. While the rules name programs or units, it looks each second, for the
 //! kernel does not report their processes. Looks that use much CPU time come less often: they use at most a two-hundredth of a
 //! CPU.
 
 mod base;
+mod finder;
 mod pace;
-mod reservation_finder;
 mod reserve;
+mod servers;
 
 use crate::amounts::FROZEN;
 use crate::names::ROOT;
@@ -18,6 +19,7 @@ use crate::warn;
 use base::{Base, Store};
 use pace::cpu_time;
 use reserve::Reservations;
+use servers::Servers;
 use std::collections::BTreeSet;
 use std::path::Path;
 use std::time::{Duration, Instant};
@@ -41,6 +43,7 @@ pub struct Keeper {
     rules: Rules,
     store: Store,
     reservations: Reservations,
+    servers: Servers,
     seen: BTreeSet<u32>,
     /// Saved grants of users that were not seen yet.
     absent: Base,
@@ -57,6 +60,7 @@ impl Keeper {
             rules,
             store: Store::new(Path::new(SAVED)),
             reservations: Reservations::new(),
+            servers: Servers::new(),
             seen: BTreeSet::new(),
             absent: Base::new(),
             next: Instant::now(),
@@ -86,6 +90,7 @@ impl Keeper {
             let _ = self.apply_to_machine().and_then(|()| self.restore(&before));
         }
         self.reservations.apply(&self.client, &self.rules.reserve);
+        self.servers.change();
         self.next = Instant::now();
         changed
     }
@@ -109,7 +114,9 @@ impl Keeper {
     /// The time until the next look; None: no look before something has changed.
     pub fn rest(&self, has_changed: bool) -> Option<Duration> {
         let rest = self.next.saturating_duration_since(Instant::now());
-        (has_changed || self.again || self.reservations.follow(&self.rules.reserve)).then_some(rest)
+        let follows = self.reservations.follow(&self.rules.reserve)
+            || self.servers.follow(&self.rules.servers);
+        (has_changed || self.again || follows).then_some(rest)
     }
 
     /// Looks at the tree and handles what has changed. Does nothing if the scheduler has ended.
@@ -130,6 +137,7 @@ impl Keeper {
         let nodes = self.client.tree()?;
         self.reservations
             .look(&self.client, &self.rules.reserve, &nodes);
+        self.servers.look(&self.client, &self.rules.servers, &nodes);
         let mut now = self.base(&nodes)?;
         for uid in now.keys().copied().collect::<Vec<_>>() {
             if self.seen.contains(&uid) {

@@ -10,7 +10,7 @@
 //! processes the others have. Reservations are made in the order in which programs and units start. If too little is left for
 //! one, its processes stay in their users' currencies, and each look tries again.
 
-use super::reservation_finder::{Finder, currency_name, currency_of_user};
+use super::finder::{Finder, currency_name, currency_of_user};
 use crate::cgroups::CGROUPS;
 use crate::names::ROOT;
 use crate::rules::{Reserve, What};
@@ -78,7 +78,8 @@ impl Reservations {
             free.extend(held.strangers(&members));
         }
         let pids: Vec<u32> = free.keys().copied().collect();
-        let found = self.finder.find(rules, &pids);
+        let named: Vec<What> = rules.iter().map(|rule| rule.what.clone()).collect();
+        let found = self.finder.find(&named, &pids);
         for rule in rules {
             let found = found.get(&rule.what).map_or(&[][..], Vec::as_slice);
             let newcomers: Vec<_> = found.iter().map(|pid| (*pid, free[pid])).collect();

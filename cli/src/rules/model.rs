@@ -20,6 +20,8 @@ pub struct Rules {
     /// Base tickets by uid, from users and groups; [`FROZEN`](crate::amounts::FROZEN) is among them.
     pub base: BTreeMap<u32, u32>,
     pub reserve: Vec<Reserve>,
+    /// To which clients of all users lend; programs by path only.
+    pub servers: Vec<What>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -45,6 +47,7 @@ impl Default for Rules {
             default: abi::BASE_TICKETS_DEFAULT,
             base: BTreeMap::new(),
             reserve: Vec::new(),
+            servers: Vec::new(),
         }
     }
 }

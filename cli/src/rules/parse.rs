@@ -3,7 +3,7 @@
 use super::accounts::Accounts;
 use super::model::{FLOOR, ROOT, Rules};
 use super::reader::Reader;
-use super::reserve::reserve;
+use super::reserve::{reserve, servers};
 use super::users_groups::{self, Group, User};
 use super::values::{Key, TOP, Value};
 use super::values::{default_tickets, entries, name, percent, section, unknown_key};
@@ -67,6 +67,7 @@ impl Reader<'_> {
             "root" => self.set(&mut rules.root, percent("root", value, ROOT)),
             "default" => self.set(&mut rules.default, default_tickets("default", value)),
             "reserve" => rules.reserve = reserve(self, value),
+            "servers" => rules.servers = servers(self, value),
             "users" | "groups" => (), // read later, in this order: groups need the users
             _ => {
                 let place = "at the top of the file";

@@ -1,4 +1,4 @@
-//! The sections [[reserve]].
+//! The sections [[reserve]], and the list of servers.
 
 use super::model::{Reserve, What};
 use super::reader::Reader;
@@ -74,6 +74,22 @@ fn share(table: &DeTable, header: Range<usize>) -> Result<Percent, Fault> {
             Err(missing(header, fact, next))
         }
     }
+}
+
+/// Paths of programs, and units.
+pub(super) fn servers(reader: &mut Reader, value: &Value) -> Vec<What> {
+    let wanted =
+        "a list of programs and units, as in [\"/usr/sbin/nginx\", \"postgresql.service\"]";
+    let Some(list) = value.get_ref().as_array() else {
+        reader.faults.push(wrong_type("servers", value, wanted));
+        return Vec::new();
+    };
+    let one = |value: &Value| match string("servers", value, wanted)? {
+        path if path.starts_with('/') => program(value),
+        _ => unit(value),
+    };
+    let found: Vec<_> = list.iter().map(|value| reader.keep(one(value))).collect();
+    found.into_iter().flatten().collect()
 }
 
 fn both(program: &Key, unit: &Key) -> Fault {

@@ -12,7 +12,9 @@ pub(super) type Key<'a> = Spanned<Cow<'a, str>>;
 pub(super) type Value<'a> = Spanned<DeValue<'a>>;
 
 /// The keys that are allowed at the top of a file.
-pub(super) const TOP: [&str; 6] = ["floor", "root", "default", "users", "groups", "reserve"];
+pub(super) const TOP: [&str; 7] = [
+    "floor", "root", "default", "servers", "users", "groups", "reserve",
+];
 
 const MOVE_UP: &str =
     "move it up, above the first line with [brackets]: lines below brackets belong to that section";

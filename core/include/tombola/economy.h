@@ -246,6 +246,23 @@ TB_INLINE u64 tb_active_tickets(const struct tb_client *p)
 	return (u64)p->weight + p->behind;
 }
 
+/* The base value of a client, of TB_VALUE_ONE: the product of its part of each currency around it, of what is active now. */
+TB_FN u64 tb_base_value(struct tb_queue *q, u32 i)
+{
+	u64 value = TB_VALUE_ONE;
+
+	tb_loop(TB_DEPTH) {
+		struct tb_client *c = tb_at(q, i);
+		u64 idle = 1 ^ tb_is_some(c->state & TB_ACTIVE);
+
+		if (!c->parent)
+			break;
+		value = value * c->tickets / (tb_active_tickets(tb_at(q, c->parent)) + idle * c->tickets);
+		i = c->parent;
+	}
+	return value;
+}
+
 /* A pass that counts is about to change: update the mean. tb_place changes c itself. */
 TB_INLINE void tb_mean_shift(struct tb_client *p, const struct tb_client *c, u64 pass)
 {

@@ -46,6 +46,9 @@
 /* The most currencies that one pick passes over (economy.h, tb_pick). A power of two. */
 #define TB_PASSED_MAX 8
 
+/* The whole machine, in base values of clients (economy.h, tb_base_value). */
+#define TB_VALUE_ONE (1ull << 30)
+
 /* The most accounts of a thread beside its own: those of its lenders, and of theirs (loans.h). */
 #define TB_LENT_MAX 8
 

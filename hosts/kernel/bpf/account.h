@@ -58,8 +58,7 @@ static __noinline int trace_run(struct task_struct *p, struct task *t, struct tb
 {
 	struct tombola_traced_run *d;
 	u32 i = process_of(q, t->client);
-	struct tb_client *c = tb_at(q, i), *up;
-	u64 share = 1000000, all;
+	struct tb_client *c = tb_at(q, i);
 
 	d = bpf_ringbuf_reserve(&runs, sizeof(*d), 0);
 	if (!d) {
@@ -80,16 +79,7 @@ static __noinline int trace_run(struct task_struct *p, struct task *t, struct tb
 	d->kept = kept;
 	d->payer = transfers() && t->paid ? state_of(process_of(q, t->paid))->tgid : d->tgid;
 	d->preempted = p->scx.slice == 0 && t->sliced_ns < t->slice_ns;
-	tb_loop(TB_DEPTH) {
-		up = tb_at(q, i);
-		if (!up->parent)
-			break;
-		all = tb_active_tickets(tb_at(q, up->parent));
-		if (all)
-			share = share * up->tickets / all;
-		i = up->parent;
-	}
-	d->base_value_ppm = (u32)share;
+	d->base_value_ppm = (u32)(tb_base_value(q, i) * 1000000 / TB_VALUE_ONE);
 	bpf_ringbuf_submit(d, 0);
 	return 0;
 }

@@ -43,6 +43,7 @@ const volatile struct {
 	[TOMBOLA_LEND] = { ABOUT_PROCESS, HAS_VALUE | HAS_LOAN },
 	[TOMBOLA_LEND_WAITING] = { ABOUT_PROCESS, HAS_VALUE | HAS_LOAN },
 	[TOMBOLA_RECLAIM] = { ABOUT_PROCESS, HAS_LOAN },
+	[TOMBOLA_SET_SERVER] = { ABOUT_PROCESS, HAS_VALUE },
 };
 
 static __noinline u64 nr_waiting(void)
@@ -325,6 +326,8 @@ static __always_inline s64 call_process(struct tombola_call *call, struct run_qu
 		return -ESRCH;
 	if (call->op == TOMBOLA_GET_TICKETS || call->op == TOMBOLA_GET_WINS || call->op == TOMBOLA_GET_QUANTUM_USE)
 		return is_visible(&rq->economy, client) ? get_of_process(call, &rq->economy, client) : -EPERM;
+	if (call->op == TOMBOLA_SET_SERVER)
+		return may_nice() ? step_set_server(number, call->value) : -EPERM;
 	if (is_about_loans(call))
 		return call_loans(call, p, t, number);
 	/* The first process must not be frozen: without it, no orphan is reaped. */

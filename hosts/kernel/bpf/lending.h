@@ -189,6 +189,25 @@ __noinline int step_relabel(u32 account, u64 from, u64 to)
 	return 0;
 }
 
+/* Other users lend to a process that they wait for, and to what it forks; or not (may_lend_to). */
+__noinline int step_set_server(u64 number, u64 serves)
+{
+	struct run_queue *rq = first_queue();
+	int ret = -ESRCH;
+
+	if (serves > 1)
+		return -ERANGE;
+	if (!rq)
+		return ret;
+	bpf_spin_lock(&rq->lock);
+	if (client_of(&rq->economy, number)) {
+		state_of((u32)number)->serves = (u8)serves;
+		ret = 0;
+	}
+	bpf_spin_unlock(&rq->lock);
+	return ret;
+}
+
 /* A process has become a currency: accounts that were its only thread's are its own. */
 __noinline int relabel_accounts(u32 i, u64 from, u64 to)
 {

@@ -150,14 +150,19 @@ __noinline int step_choose_payer(u32 leaf)
 #define LOAN_BY_CALL (1ull << 27) /* a call asked for it, which has checked whether this thread may lend to that one */
 #define LOAN_FLAGS (LOAN_LASTS | LOANS_STAY | LOANS_END | LOANS_PASS | LOAN_BY_CALL)
 
-/* The leaf that a sleeping thread may lend to; TB_NONE: none. Nobody lends to a thread that sleeps for something unknown. */
+/*
+ * The leaf that a sleeping thread may lend to; TB_NONE: none. Nobody lends to a thread that sleeps for something unknown. Other
+ * users lend to servers that an administrator has named, while they wait for an answer. A loan that lasts is not made between
+ * users: who sleeps says itself whose lock it waits for, and could keep the borrower's places from all others.
+ */
 static __always_inline u32 may_lend_to(struct tb_queue *q, u32 leaf, u64 loan)
 {
 	u32 to = client_of(q, loan & ~LOAN_FLAGS), thread;
 
 	if (!to || tb_at(q, to)->kind != TB_KIND_THREAD)
 		return TB_NONE;
-	if (state_of(to)->user != state_of(leaf)->user && !(loan & LOAN_BY_CALL))
+	if (state_of(to)->user != state_of(leaf)->user && !(loan & LOAN_BY_CALL) &&
+	    (loan & LOAN_LASTS || !state_of(process_of(q, to))->serves))
 		return TB_NONE;
 	thread = tb_borrower(q, to);
 	if (is_frozen(q, thread))
@@ -169,47 +174,71 @@ static __always_inline u32 may_lend_to(struct tb_queue *q, u32 leaf, u64 loan)
 }
 
 /*
- * Under the lock: a thread has as many accounts as it can have, and one more waits for it. The lender that gives way, or TB_NONE:
- * the one with the fewest tickets in its currency, fewer than those of the new one. Not one that was asked to lend by a call, has
- * lenders itself or is to have one (`to`), or pays for the present run.
+ * May the lender `i` of a thread give way to one more? Not one that was asked to lend by a call, has lenders itself or is to have
+ * one (`to`), or pays for the present run.
  */
-static __always_inline u32 gives_way(struct tb_queue *q, u32 thread, u32 lender, u32 to)
+static __always_inline bool may_give_way(struct tb_queue *q, u32 thread, u32 i, u32 to)
 {
-	u32 least = tb_at(q, lender)->tickets, found = TB_NONE;
+	struct tb_client *c = tb_at(q, i);
 
-	if (thread == lender || tb_at(q, thread)->lent < TB_LENT_MAX || tb_at(q, lender)->lent)
+	return c->lends_to && !c->lent && !(task_at(i)->loan & LOAN_BY_CALL) && i != task_at(thread)->payer && i != to;
+}
+
+/* A global function, so that the verifier walks it once. */
+__noinline u64 base_value(u32 i)
+{
+	struct run_queue *rq = first_queue();
+
+	return rq ? tb_base_value(&rq->economy, i) : 0;
+}
+
+/*
+ * A thread has as many accounts as it can have, and one more is to lend to it. The lender that gives way, or TB_NONE: the one
+ * with the least base value, if that is less than the new one's. (Each of a user's clients leaves less to the others. So a user
+ * that takes all places gives them to other users' clients.) Without the lock.
+ */
+__noinline u32 gives_way(u32 leaf, u64 loan)
+{
+	struct run_queue *rq = queue_of(leaf);
+	u64 least, value;
+	u32 to, thread, found = TB_NONE;
+
+	if (!rq)
 		return TB_NONE;
-	tb_for_each_account(q, thread, i) {
-		struct tb_client *c = tb_at(q, i);
-
-		if (!c->lends_to || c->lent || c->tickets >= least)
+	to = client_of(&rq->economy, loan & ~LOAN_FLAGS);
+	thread = tb_borrower(&rq->economy, to);
+	if (!to || thread == leaf || tb_at(&rq->economy, thread)->lent < TB_LENT_MAX || tb_at(&rq->economy, leaf)->lent)
+		return TB_NONE;
+	least = base_value(leaf);
+	tb_for_each_account(&rq->economy, thread, i) {
+		empty_registers();
+		value = base_value(i);
+		if (value >= least || !may_give_way(&rq->economy, thread, i, to))
 			continue;
-		if (task_at(i)->loan & LOAN_BY_CALL || i == task_at(thread)->payer || i == to)
-			continue;
-		least = c->tickets;
+		least = value;
 		found = i;
 	}
 	return found;
 }
 
-/* Is there a place now for a loan that found none? */
-__noinline int step_make_place(u32 leaf, u64 loan)
+/* Is there a place now for a loan that found none? A lender that gives way sleeps on. */
+__noinline int step_make_place(u32 leaf, u64 loan, u32 lender)
 {
 	struct run_queue *rq = queue_of(leaf);
-	u32 to, poorer = TB_NONE;
+	u32 to, thread, given = 0;
 
 	if (!rq)
 		return 0;
 	bpf_spin_lock(&rq->lock);
 	to = may_lend_to(&rq->economy, leaf, loan);
-	if (to)
-		poorer = gives_way(&rq->economy, tb_borrower(&rq->economy, to), leaf, to);
-	if (poorer) {
-		tb_reclaim(&rq->economy, poorer);
-		tb_leave(&rq->economy, RULES, poorer);
+	thread = tb_borrower(&rq->economy, to);
+	if (to && tb_borrower(&rq->economy, lender) == thread && may_give_way(&rq->economy, thread, lender, to)) {
+		tb_reclaim(&rq->economy, lender);
+		tb_leave(&rq->economy, RULES, lender);
+		given = 1;
 	}
 	bpf_spin_unlock(&rq->lock);
-	return poorer != TB_NONE;
+	return (int)given;
 }
 
 enum { LENT = 1, LENT_FOLLOW = 2, LENT_NO_PLACE = 4 };
@@ -251,8 +280,9 @@ __noinline int step_lend(u32 leaf, u64 loan)
 static __always_inline int lend(u32 leaf, u64 loan)
 {
 	int lent = step_lend(leaf, loan);
+	u32 lender = lent == LENT_NO_PLACE ? gives_way(leaf, loan) : TB_NONE;
 
-	if (lent == LENT_NO_PLACE && step_make_place(leaf, loan))
+	if (lender && step_make_place(leaf, loan, lender))
 		lent = step_lend(leaf, loan);
 	count(lent & LENT ? TOMBOLA_COUNT_LENT : TOMBOLA_COUNT_NOT_LENT);
 	return lent & ~LENT_NO_PLACE;

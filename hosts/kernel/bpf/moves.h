@@ -401,7 +401,9 @@ static __always_inline void take_place(struct tb_queue *q, u32 process, u32 leaf
 	state->child_tid = of_leaf->child_tid;
 	state->forked_ns = of_leaf->forked_ns;
 	state->lent = of_leaf->lent;
+	state->serves = of_leaf->serves;
 	of_leaf->lent = 0;
+	of_leaf->serves = 0;
 	__builtin_memcpy(state->left, of_leaf->left, sizeof(state->left));
 	of_leaf->limit = TOMBOLA_NO_LIMIT;
 	of_leaf->frozen = 0;

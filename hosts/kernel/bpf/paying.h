@@ -176,14 +176,15 @@ static __always_inline void choose_payer(struct tb_queue *q, u32 leaf)
 
 /*
  * Must an account whose loan has ended not pay for the end of a run? That of a loan by a call (lending.h), which may be freed at
- * any time, and one that pays for the end of another thread's run still. (Without branches, for the verifier.)
+ * any time, another user's, and one that pays for the end of another thread's run still. (Without branches, for the verifier.)
  */
 static __always_inline u64 must_not_go_on(u32 account, u32 thread)
 {
 	u32 other = task_at(account)->pays_for;
 	u64 pays = 1 ^ tb_is_some(task_at(other)->payer ^ account);
 
-	return tb_is_some(task_at(account)->lender) | (pays & tb_is_some(other) & tb_is_some(other ^ thread));
+	return tb_is_some(task_at(account)->lender) | tb_is_some(state_of(account)->user ^ state_of(thread)->user) |
+	       (pays & tb_is_some(other) & tb_is_some(other ^ thread));
 }
 
 /*

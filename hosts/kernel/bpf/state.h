@@ -253,6 +253,7 @@ struct client_state {
 	u8 urgent;   /* of a leaf: it is among urgent_leaves, a bit for each kind */
 	u8 closed;   /* of a currency or user that is about to be removed: nothing may be moved into it */
 	u8 empty;    /* of a user: no client belonged to it when purge_users looked last */
+	u8 serves;   /* of a process: threads of other users, too, lend to its threads (may_lend_to) */
 };
 
 struct client_state client_states[TB_CLIENTS];

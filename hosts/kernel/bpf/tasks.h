@@ -148,6 +148,7 @@ __noinline int step_new_thread(u64 leaf_of_forker, u32 process, u64 numbers, u64
 			state->home = forking->home;
 			state->limit = forking->limit;
 			state->frozen = forking->frozen;
+			state->serves = user == forking->user ? forking->serves : 0;
 			forking->child = leaf;
 			forking->child_tid = (u32)numbers;
 			forking->forked_ns = tb_at(&rq->economy, part_on(beside, place))->young_ns + ran_ns;
@@ -258,6 +259,8 @@ static __always_inline void belongs_to(u32 client, u32 user)
 {
 	struct client_state *state = state_of(client);
 
+	if (state->user != user)
+		state->serves = 0; /* the rules name a server of the former user's */
 	disown(state->user);
 	__sync_fetch_and_add(&state_of(user)->owned, 1);
 	if (several() && !is_leaf(client)) {

@@ -80,6 +80,8 @@ __noinline int describe(struct tombola_node *node __arg_nonnull, u32 i)
 	node->limit = state->limit;
 	node->lends_to = c->kind == TB_KIND_THREAD && c->lends_to ? state_of(c->lends_to)->id : 0;
 	node->lent = state->lent;
+	node->serves = state->serves;
+	node->unused = 0;
 	node->lent_ns = state->lent_ns;
 	node->used_ns = look_at_parts(i, PARTS_USED);
 	node->wins = state->wins;

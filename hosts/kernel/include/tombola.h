@@ -379,6 +379,16 @@ static inline int tombola_lend_while_waiting(int fd, pid_t from, pid_t to, int o
 }
 
 /*
+ * Threads of other users, too, lend their tickets to a process while they wait for it to answer, and to those that it forks from
+ * now on (`serves` is not 0); or not, as at first. That ends with a change of user. With CAP_SYS_NICE. It counts with
+ * `--transfer auto` only.
+ */
+static inline int tombola_set_server(int fd, pid_t pid, int serves)
+{
+	return (int)tombola_call_(fd, TOMBOLA_SET_SERVER, (unsigned int)pid, serves != 0);
+}
+
+/*
  * Ends the loans of process `from` and of its thread with the same number, those to thread `to`, or all if that is 0. For the
  * owner of the lender; with `to`, also for the borrower's, who so refuses them. Returns how many have ended; -ENOENT: there is
  * none. -EOPNOTSUPP as tombola_lend.

@@ -90,6 +90,7 @@ enum tombola_op {
 	TOMBOLA_LEND = 19,             /* id: pid; to; value: tickets, fewer than it has; ms: for how long, 0 without end */
 	TOMBOLA_LEND_WAITING = 20,     /* id: tid; to; all that the thread has whenever it sleeps; value: 1 only once, 0 always */
 	TOMBOLA_RECLAIM = 21,          /* id: pid; to, 0 for anybody; out[0]: how many have ended. The owner of one of them */
+	TOMBOLA_SET_SERVER = 22,       /* id: pid; value: 1 other users, too, lend to it while they wait, 0 not. CAP_SYS_NICE */
 };
 
 struct tombola_call {
@@ -165,6 +166,8 @@ struct tombola_node {
 	__u32 limit;   /* the most tickets that its owner may give it; TOMBOLA_NO_LIMIT: no administrator has set one */
 	__u32 lends_to; /* tid of the thread to which a thread, or a loan, lends now; 0: to none */
 	__u32 lent;    /* tickets that a process has lent by calls */
+	__u32 serves;  /* of a process: 1 if threads of all users lend to it while they wait for it (TOMBOLA_SET_SERVER) */
+	__u32 unused;
 	__u64 used_ns; /* CPU time received or paid for since it began, up to its last settlement */
 	__u64 lent_ns; /* and what of it others have used, of a thread or a loan */
 	__u64 wins;    /* slices begun, drawn or not, of a process or a thread that is one */

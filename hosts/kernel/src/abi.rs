@@ -59,6 +59,7 @@ pub enum Op {
     Lend = 19,
     LendWaiting = 20,
     Reclaim = 21,
+    SetServer = 22,
 }
 
 /// The context of the BPF program `call`; the kernel writes the answer to `out`.
@@ -155,6 +156,9 @@ pub struct Node {
     pub lends_to: u32,
     /// Tickets that a process has lent by calls.
     pub lent: u32,
+    /// Of a process: 1 if threads of all users lend to it while they wait for it.
+    pub serves: u32,
+    pub unused: u32,
     /// CPU time received or paid for, up to the last settlement.
     pub used_ns: u64,
     /// And what of it others have used, of a thread or a loan.

@@ -1,7 +1,7 @@
 //! Loans by calls: a process lends some of its tickets to a thread, or a thread lends all that it has while it waits.
 
 use crate::abi::{self, Call, Op};
-use crate::calls::{Client, failed, no_process, not_owner, out_of_tickets};
+use crate::calls::{Client, about_process, caller, failed, no_process, not_owner, out_of_tickets};
 use crate::error::{Error, Result};
 use crate::names::{process_name, process_owner};
 use nix::errno::Errno;
@@ -61,6 +61,22 @@ impl Client {
             Err(Errno::ENOENT) => Err(Error::NoLoan { from, to }),
             Err(errno) => Err(self.about_loan(errno, from, to.unwrap_or(from))),
         }
+    }
+
+    /// Threads of other users, too, lend their tickets to a process while they wait for it to answer, and to those that it forks
+    /// from now on; or not, as at first. That ends with a change of user. Needs CAP_SYS_NICE.
+    pub fn set_server(&self, pid: u32, serves: bool) -> Result<()> {
+        let mut call = Call {
+            value: serves.into(),
+            ..about(Op::SetServer, pid, 0)
+        };
+        self.carry_out(&mut call).map_err(|errno| match errno {
+            Errno::EPERM => Error::NotNice {
+                what: format!("that clients of all users lend to process {pid}"),
+                caller: caller(),
+            },
+            other => about_process(other, pid),
+        })
     }
 
     fn about_loan(&self, errno: Errno, from: u32, to: u32) -> Error {

@@ -107,6 +107,7 @@ fn operations() -> Vec<(&'static str, usize)> {
         ("TOMBOLA_LEND", Op::Lend as usize),
         ("TOMBOLA_LEND_WAITING", Op::LendWaiting as usize),
         ("TOMBOLA_RECLAIM", Op::Reclaim as usize),
+        ("TOMBOLA_SET_SERVER", Op::SetServer as usize),
         ("TOMBOLA_RESERVED_MACHINE", reserved::MACHINE),
         ("TOMBOLA_RESERVED_ALL", reserved::ALL),
         ("TOMBOLA_RESERVED_FLOOR", reserved::FLOOR),
@@ -136,8 +137,8 @@ fn layouts() -> Vec<(&'static str, usize)> {
     [
         layout!(tombola_call, Call: op id value currency to ms name out),
         layout!(tombola_tree, Tree: from count node),
-        layout!(tombola_node, Node: index parent kind id tickets active clients tgid uid limit lends_to lent used_ns
-            lent_ns wins weight number name),
+        layout!(tombola_node, Node: index parent kind id tickets active clients tgid uid limit lends_to lent serves unused
+            used_ns lent_ns wins weight number name),
         layout!(tombola_traced_run, TracedRun: at_ns ran_ns cpu tid tgid uid payer tickets draw_tickets base_value_ppm
             compensation_ppm kept preempted),
     ]

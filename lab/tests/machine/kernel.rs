@@ -454,6 +454,51 @@ fn tickets_are_lent(kernel: Kernel, options: &'static str) {
     idle(&cases);
 }
 
+/// alice and bob have half each; of alice's, her client has 800 of 900 parts. What it has, the server uses, if clients of all
+/// users lend to it. Of one server with ten clients of alice's and then one of bob's, the places for lenders go to both, and
+/// carol's hog has a third.
+fn servers_are_lent_to_by_all_users(kernel: Kernel) {
+    let cases = Run {
+        kernel,
+        cpus: 1,
+        caches: 1,
+        options: "--policy stride --rules /tmp/servers.toml",
+        seconds: 10,
+        sets: "servers",
+    }
+    .cases();
+    let of = |name: &str, user_name: &str| {
+        let status = &cases[name].windows[0];
+        let users = ["alice", "bob", "carol"];
+        let all: f64 = users.iter().map(|name| user(status, name)).sum();
+        (user(status, user_name) / all, lent(status, user_name) / all)
+    };
+    let part = 0.5 * 800.0 / 900.0;
+    for name in ["server-of-the-system", "server-in-a-unit"] {
+        close(name, of(name, "alice").0, 0.5, 0.01);
+        close(&format!("{name}, lent"), of(name, "alice").1, part, 0.01);
+    }
+    for name in ["server-of-a-user", "server-no-longer"] {
+        let clients = processes(&cases[name].windows[0], "alice", "query");
+        assert_eq!(clients.len(), 1, "{name}: the client has ended");
+        let lent = of(name, "alice").1;
+        assert!(lent < 0.001, "{name}: {lent} was lent");
+    }
+    for name in ["alice", "bob"] {
+        let (has, lent) = of("server-of-many", name);
+        close(&format!("server-of-many, {name}"), has, 1.0 / 3.0, 0.01);
+        // The rest is what their clients do themselves.
+        assert!(lent > 0.9 * has, "server-of-many, {name}: {lent} was lent");
+    }
+    idle(&cases);
+}
+
+#[test]
+#[ignore = "boots a virtual machine: make test"]
+fn servers_are_lent_to_by_all_users_on_the_oldest_kernel() {
+    servers_are_lent_to_by_all_users(Kernel::Oldest);
+}
+
 #[test]
 #[ignore = "boots a virtual machine: make test"]
 fn tickets_are_lent_by_commands() {

@@ -19,7 +19,7 @@ crowd() { # N
 }
 
 end() {
-    for user in alice bob $crowd; do
+    for user in alice bob carol 900 $crowd; do
         all_end "$user"
     done
     crowd=
@@ -371,6 +371,52 @@ loans() {
     end
 }
 
+# alice's client with 800 tickets waits for a server with 1, beside a hog of alice's and one of bob's
+server_of() { # USER
+    rm -f /tmp/query.socket
+    as "$1" 'lnice -t 1 query serve --clients 1'
+    server=$!
+    until [ -S /tmp/query.socket ]; do sleep 0.1; done
+    chmod 777 /tmp/query.socket
+    as alice 'lnice -t 800 query ask'
+    as alice burn
+    as bob burn
+}
+
+# A system user's server, which the rules name; bob's, who executes the same program; and bob's in a unit that they name. Then
+# ten of alice's clients before one of bob's; and the first server, when the rules name it no longer. The daemon looks each
+# second.
+servers() {
+    server_of 900
+    sleep 2
+    measure server-of-the-system 1 "$seconds"
+    server_of bob
+    sleep 2
+    measure server-of-a-user 1 "$seconds"
+    mkdir -p /sys/fs/cgroup/query.service
+    server_of bob
+    echo $server >/sys/fs/cgroup/query.service/cgroup.procs
+    sleep 2
+    measure server-in-a-unit 1 "$seconds"
+
+    as 900 'attacker lend serve'
+    until [ -S /tmp/attacker.socket ]; do sleep 0.1; done
+    sleep 2
+    as alice 'attacker lend ask --clients 10'
+    sleep 1
+    as bob 'attacker lend ask --clients 1'
+    as carol burn
+    measure server-of-many 1 "$seconds"
+    all_end 900
+
+    server_of 900
+    sleep 2
+    echo 'servers = []' >/tmp/servers.toml
+    tombola reload >/dev/null
+    sleep 2
+    measure server-no-longer 1 "$seconds"
+}
+
 late() { # NAME FILE
     echo "LATE $(tr '\n' ' ' <"$2")"
 }
@@ -489,6 +535,11 @@ kernel_thread() {
 }
 
 chrt --reset-on-fork --fifo --pid 10 $$
+path() {
+    readlink -f "$(command -v "$1")"
+}
+
+echo "servers = [\"$(path query)\", \"$(path attacker)\", \"query.service\"]" >/tmp/servers.toml
 schedule "--verbose $options"
 
 for set in "$@"; do "$set"; done

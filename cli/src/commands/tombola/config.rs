@@ -2,7 +2,7 @@
 
 use crate::amounts::told;
 use crate::names::Names;
-use crate::rules::{self, DEFAULT_FILE, Explained, Group, Reserve, Rules, User};
+use crate::rules::{self, DEFAULT_FILE, Explained, Group, Reserve, Rules, User, What};
 use crate::{table, warn};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -52,6 +52,7 @@ fn text(explained: &Explained) -> String {
         users(&explained.users),
         groups(&explained.groups),
         reservations(&explained.rules.reserve),
+        servers(&explained.rules.servers),
     ];
     // A table without rows is not shown.
     let tables = tables.iter().filter(|rows| rows.len() > 1);
@@ -102,6 +103,12 @@ fn reservations(reserve: &[Reserve]) -> Rows {
     {
         rows.push(row(["sum", &sum.to_string()]));
     }
+    rows
+}
+
+fn servers(servers: &[What]) -> Rows {
+    let mut rows = vec![row(["SERVER"])];
+    rows.extend(servers.iter().map(|what| row([&what.to_string()])));
     rows
 }
 

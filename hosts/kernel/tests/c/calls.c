@@ -195,6 +195,7 @@ static void be_refused(int fd)
 	expect("base tickets above the default", -EPERM, tombola_set_base_tickets(fd, getuid(), 1001));
 	expect("another user's base tickets", -EPERM, tombola_set_base_tickets(fd, 0, 100));
 	expect("another user's process", -EPERM, tombola_set_tickets(fd, 1, 100));
+	expect("be a server for all", -EPERM, tombola_set_server(fd, self, 1));
 	expect("no such process, set", -ESRCH, tombola_set_tickets(fd, NO_PID, 100));
 	expect("no such process, get", -ESRCH, tombola_get_tickets(fd, NO_PID));
 	expect("process 0", -ESRCH, tombola_get_tickets(fd, 0));
@@ -209,7 +210,7 @@ static void tamper(int fd, int tree_fd)
 	char large[4096], unended[TOMBOLA_NAME];
 
 	expect("garbage operation", -ENOSYS, raw(fd, 0xdeadbeef, self, 0));
-	expect("next operation", -ENOSYS, raw(fd, TOMBOLA_RECLAIM + 1, self, 0));
+	expect("next operation", -ENOSYS, raw(fd, TOMBOLA_SET_SERVER + 1, self, 0));
 	expect("counter beyond the last", -EINVAL, raw(fd, TOMBOLA_GET_COUNTER, TOMBOLA_COUNTERS, 0));
 	expect("oversized counter", -EINVAL, raw(fd, TOMBOLA_GET_COUNTER, 0xffffffff, 0));
 	expect("oversized process", -ESRCH, raw(fd, TOMBOLA_GET_TICKETS, 0xffffffff, 0));

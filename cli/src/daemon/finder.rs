@@ -1,10 +1,10 @@
-//! Finds the processes that the rules reserve for, and names their currencies.
+//! Finds the processes of programs and units that the rules name, and names the currencies of reservations.
 
 use super::pace::Pace;
 use crate::cgroups::{is_of, walk};
 use crate::currency::is_of_name;
 use crate::names::ROOT;
-use crate::rules::{Reserve, What};
+use crate::rules::What;
 use libc::statx;
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::CString;
@@ -58,19 +58,17 @@ fn fingerprint(text: &str) -> u32 {
     })
 }
 
-/// The rule for the executable at `path`: a rule with its path, if it is the file there, before a rule with its name.
+/// Which of `named` the executable at `path` is: the one with its path, if it is the file there, before one with its name.
 pub fn program<'a>(
-    rules: &'a [Reserve],
+    named: &'a [What],
     path: &str,
     is_file_at: impl Fn(&str) -> bool,
 ) -> Option<&'a What> {
     let path = path.strip_suffix(DELETED).unwrap_or(path);
     let name = path.rsplit('/').next().unwrap_or(path);
     let is_for = |wanted: &str| {
-        rules
-            .iter()
-            .map(|rule| &rule.what)
-            .find(|what| matches!(what, What::Program(program) if program == wanted))
+        let is_it = |what: &&What| matches!(what, What::Program(program) if program == wanted);
+        named.iter().find(is_it)
     };
     is_for(path)
         .filter(|_| is_file_at(path))
@@ -122,13 +120,13 @@ impl Finder {
         }
     }
 
-    /// Those of the processes that a rule is for. A rule for the program comes before a rule for the unit.
-    pub fn find(&mut self, rules: &[Reserve], pids: &[u32]) -> BTreeMap<What, Vec<u32>> {
+    /// Those of the processes that are of one of `named`. A program comes before a unit.
+    pub fn find(&mut self, named: &[What], pids: &[u32]) -> BTreeMap<What, Vec<u32>> {
         let mut found: BTreeMap<What, Vec<u32>> = BTreeMap::new();
         let mut pace = Pace::new();
-        let units = self.of_units(rules, &mut pace);
-        let is_program = |rule: &Reserve| matches!(rule.what, What::Program(_));
-        let programs = rules.iter().any(is_program);
+        let units = self.of_units(named, &mut pace);
+        let is_program = |what: &What| matches!(what, What::Program(_));
+        let programs = named.iter().any(is_program);
         for pid in pids {
             pace.rest();
             let of_program = programs
@@ -136,7 +134,7 @@ impl Finder {
                 .flatten()
                 .and_then(|path| {
                     let is_file_at = |path: &str| executes(*pid, path);
-                    program(rules, &path.to_string_lossy(), is_file_at).cloned()
+                    program(named, &path.to_string_lossy(), is_file_at).cloned()
                 });
             if let Some(what) = of_program.or_else(|| units.get(pid).cloned()) {
                 found.entry(what).or_default().push(*pid);
@@ -145,10 +143,10 @@ impl Finder {
         found
     }
 
-    fn of_units(&mut self, rules: &[Reserve], pace: &mut Pace) -> BTreeMap<u32, What> {
-        let wanted: BTreeSet<&String> = rules
+    fn of_units(&mut self, named: &[What], pace: &mut Pace) -> BTreeMap<u32, What> {
+        let wanted: BTreeSet<&String> = named
             .iter()
-            .filter_map(|rule| match &rule.what {
+            .filter_map(|what| match what {
                 What::Unit(name) => Some(name),
                 What::Program(_) => None,
             })
@@ -190,21 +188,13 @@ fn pids(cgroup: &Path) -> Vec<u32> {
 mod tests {
     use super::*;
     use crate::currency::name;
-    use tombola_kernel::percent::Percent;
 
     fn uid() -> u32 {
         nix::unistd::getuid().as_raw()
     }
 
-    fn rule(what: What) -> Reserve {
-        Reserve {
-            what,
-            share: Percent::whole(30),
-        }
-    }
-
-    fn program_rule(name: &str) -> Reserve {
-        rule(What::Program(name.into()))
+    fn program_rule(name: &str) -> What {
+        What::Program(name.into())
     }
 
     #[test]
@@ -240,13 +230,13 @@ mod tests {
     fn a_path_beats_a_name() {
         let rules = [program_rule("mpv"), program_rule("/opt/mpv")];
         let found = |path| program(&rules, path, |_| true);
-        assert_eq!(found("/usr/bin/mpv"), Some(&rules[0].what));
-        assert_eq!(found("/opt/mpv"), Some(&rules[1].what));
-        assert_eq!(found("/opt/mpv (deleted)"), Some(&rules[1].what));
+        assert_eq!(found("/usr/bin/mpv"), Some(&rules[0]));
+        assert_eq!(found("/opt/mpv"), Some(&rules[1]));
+        assert_eq!(found("/opt/mpv (deleted)"), Some(&rules[1]));
         assert_eq!(found("/usr/bin/mpv2"), None);
         assert_eq!(found("/mpv/sh"), None);
         let other = program(&rules, "/opt/mpv", |_| false);
-        assert_eq!(other, Some(&rules[0].what), "another file of that path");
+        assert_eq!(other, Some(&rules[0]), "another file of that path");
     }
 
     #[test]
@@ -262,13 +252,13 @@ mod tests {
         fs::write(root.join("other.service/cgroup.procs"), "79\n").unwrap();
         let exe = std::env::current_exe().unwrap();
         let rules = [
-            rule(What::Unit("web.service".into())),
+            What::Unit("web.service".into()),
             program_rule(exe.to_str().unwrap()),
-            rule(What::Unit("absent.service".into())),
+            What::Unit("absent.service".into()),
         ];
         let found = Finder::new(&root, uid()).find(&rules, &[77, 78, 79, own]);
-        assert_eq!(found.get(&rules[0].what), Some(&vec![77, 78]));
-        assert_eq!(found.get(&rules[1].what), Some(&vec![own]));
+        assert_eq!(found.get(&rules[0]), Some(&vec![77, 78]));
+        assert_eq!(found.get(&rules[1]), Some(&vec![own]));
         assert_eq!(found.len(), 2);
         fs::remove_dir_all(root).unwrap();
     }
@@ -286,7 +276,7 @@ mod tests {
         let unit = root.join("user@1000.service/web.service");
         fs::create_dir_all(&unit).unwrap();
         fs::write(unit.join("cgroup.procs"), "80\n").unwrap();
-        let rules = [rule(What::Unit("web.service".into()))];
+        let rules = [What::Unit("web.service".into())];
         assert!(!Finder::new(&root, uid()).find(&rules, &[80]).is_empty());
         let root_is_another = Finder::new(&root, uid() + 1).find(&rules, &[80]);
         assert!(root_is_another.is_empty());
@@ -297,7 +287,7 @@ mod tests {
     fn a_unit_that_comes_later_is_found_at_the_next_look() {
         let root = std::env::temp_dir().join(format!("tombola-test-late-{}", std::process::id()));
         fs::create_dir_all(&root).unwrap();
-        let rules = [rule(What::Unit("late.service".into()))];
+        let rules = [What::Unit("late.service".into())];
         let mut finder = Finder::new(&root, uid());
         assert!(finder.find(&rules, &[80]).is_empty());
         let unit = root.join("late.service");
