@@ -110,7 +110,7 @@ fn the_example_has_its_meaning() {
     let nginx = reserve(What::Unit("nginx.service".into()), 150);
     assert_eq!(rules.reserve, [mpv, nginx]);
     let web = What::Program("/usr/sbin/nginx".into());
-    let database = What::Unit("postgresql.service".into());
+    let database = What::Unit("mariadb.service".into());
     assert_eq!(rules.servers, [web, database]);
     assert_eq!(
         users.iter().map(|user| user.uid).collect::<Vec<_>>(),
@@ -450,7 +450,7 @@ fn servers_are_paths_of_programs_and_units() {
     refused("servers = [\"/a\", 7]", "1:18", "servers is");
     refused("servers = [\"/a/../b\"]", "1:12", "neither the name");
     // A name without a path would be any user's file.
-    refused("servers = [\"nginx\"]", "1:12", "not the name of a unit");
+    refused("servers = [\"nginx\"]", "1:12", "neither the path");
     refused("servers = [\".service\"]", "1:12", "not the name of a unit");
 }
 

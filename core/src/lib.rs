@@ -421,7 +421,7 @@ impl Economy {
         ffi::best_account(queue, rules, thread)
     }
 
-    /// The part of the machine that a client's tickets are worth now, of [`limits::VALUE_ONE`].
+    /// The part of the machine that a client's tickets are worth now, of [`limits::VALUE_ONE`]; 0: it is frozen.
     pub fn base_value(&mut self, i: u32) -> u64 {
         self.check_leaf(i);
         ffi::base_value(self.c().0, i)

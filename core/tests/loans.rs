@@ -214,25 +214,6 @@ fn a_frozen_borrower_stays_frozen() {
 }
 
 /// A client that is owed much has lost nothing of it when it has its answer.
-/// A client's base value is its part of its currency's; one that sleeps, as if it were active alone beside.
-#[test]
-fn base_values_are_products_of_the_parts_of_each_currency() {
-    let mut machine = Machine::new(Rules::stride(10 * MS));
-    let (alice, bob) = (machine.user(1000), machine.user(3000));
-    let hogs = [100, 100, 200].map(|tickets| machine.hog(alice, tickets));
-    let lone = machine.hog(bob, 1);
-    let sleeper = machine.thread(bob, 3);
-    let values = |machine: &mut Machine, of: &[u32]| -> Vec<u64> {
-        let one = |i: &u32| machine.economy.base_value(*i) * 1600 / limits::VALUE_ONE;
-        of.iter().map(one).collect()
-    };
-    assert_eq!(values(&mut machine, &hogs), [100, 100, 200]);
-    assert_eq!(values(&mut machine, &[lone, sleeper]), [1200, 900]);
-    machine.sleep(lone);
-    assert_eq!(values(&mut machine, &hogs), [400, 400, 800]);
-    assert_eq!(values(&mut machine, &[lone]), [1200]);
-}
-
 #[test]
 fn a_lender_keeps_its_position() {
     let mut m = Machine::new(Rules::stride(MS));
@@ -281,6 +262,27 @@ fn a_part_of_the_tickets_is_lent_and_given_back() {
         m.paid([lender, other, borrower, hog]),
         [900, 1500, 270, 2430]
     );
+}
+
+/// A client's base value is its part of its currency's; one that sleeps, as if it were active alone beside.
+#[test]
+fn base_values_are_products_of_the_parts_of_each_currency() {
+    let mut machine = Machine::new(Rules::stride(10 * MS));
+    let (alice, bob) = (machine.user(1000), machine.user(3000));
+    let hogs = [100, 100, 200].map(|tickets| machine.hog(alice, tickets));
+    let lone = machine.hog(bob, 1);
+    let sleeper = machine.thread(bob, 3);
+    let values = |machine: &mut Machine, of: &[u32]| -> Vec<u64> {
+        let one = |i: &u32| machine.economy.base_value(*i) * 1600 / limits::VALUE_ONE;
+        of.iter().map(one).collect()
+    };
+    assert_eq!(values(&mut machine, &hogs), [100, 100, 200]);
+    assert_eq!(values(&mut machine, &[lone, sleeper]), [1200, 900]);
+    machine.sleep(lone);
+    assert_eq!(values(&mut machine, &hogs), [400, 400, 800]);
+    assert_eq!(values(&mut machine, &[lone]), [1200]);
+    let frozen = machine.hog(FROZEN, 1);
+    assert_eq!(values(&mut machine, &[frozen]), [0]);
 }
 
 /// Who gets tickets back gets no more than it may have, and has to pay what was used ahead of time.

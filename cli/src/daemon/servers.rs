@@ -57,6 +57,8 @@ impl Servers {
             let serves = found.contains(pid);
             if serves != (node.serves != 0) {
                 set(client, *pid, serves);
+                // It may have forked since the tree was read.
+                self.changed |= !serves;
             }
         }
     }

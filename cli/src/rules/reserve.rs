@@ -78,15 +78,23 @@ fn share(table: &DeTable, header: Range<usize>) -> Result<Percent, Fault> {
 
 /// Paths of programs, and units.
 pub(super) fn servers(reader: &mut Reader, value: &Value) -> Vec<What> {
-    let wanted =
-        "a list of programs and units, as in [\"/usr/sbin/nginx\", \"postgresql.service\"]";
+    let wanted = "a list of programs and units, as in [\"/usr/sbin/nginx\", \"mariadb.service\"]";
     let Some(list) = value.get_ref().as_array() else {
         reader.faults.push(wrong_type("servers", value, wanted));
         return Vec::new();
     };
     let one = |value: &Value| match string("servers", value, wanted)? {
         path if path.starts_with('/') => program(value),
-        _ => unit(value),
+        name if SUFFIXES.iter().any(|suffix| name.ends_with(suffix)) => unit(value),
+        other => Err(Fault::at(
+            value.span(),
+            format!("{other:?} is neither the path of a program nor a unit"),
+            format!(
+                "a path begins with /, and the name of a unit that runs processes ends in one of {}",
+                SUFFIXES.join(", ")
+            ),
+            "write it like \"/usr/sbin/nginx\" or \"nginx.service\"",
+        )),
     };
     let found: Vec<_> = list.iter().map(|value| reader.keep(one(value))).collect();
     found.into_iter().flatten().collect()

@@ -246,7 +246,10 @@ TB_INLINE u64 tb_active_tickets(const struct tb_client *p)
 	return (u64)p->weight + p->behind;
 }
 
-/* The base value of a client, of TB_VALUE_ONE: the product of its part of each currency around it, of what is active now. */
+/*
+ * The base value of a client, of TB_VALUE_ONE: the product of its part of each currency around it, of what is active now. 0: it
+ * is frozen.
+ */
 TB_FN u64 tb_base_value(struct tb_queue *q, u32 i)
 {
 	u64 value = TB_VALUE_ONE;
@@ -260,7 +263,7 @@ TB_FN u64 tb_base_value(struct tb_queue *q, u32 i)
 		value = value * c->tickets / (tb_active_tickets(tb_at(q, c->parent)) + idle * c->tickets);
 		i = c->parent;
 	}
-	return value;
+	return tb_at(q, i)->kind == TB_KIND_FROZEN ? 0 : value;
 }
 
 /* A pass that counts is about to change: update the mean. tb_place changes c itself. */

@@ -185,6 +185,7 @@ struct sock {
 };
 
 struct unix_sock {
+	struct unix_address *addr;
 	struct sock *peer;
 };
 

@@ -201,7 +201,8 @@ __noinline int step_set_server(u64 number, u64 serves)
 		return ret;
 	bpf_spin_lock(&rq->lock);
 	if (client_of(&rq->economy, number)) {
-		state_of((u32)number)->serves = (u8)serves;
+		/* It may just have become one of several threads. */
+		state_of(process_of(&rq->economy, (u32)number))->serves = (u8)serves;
 		ret = 0;
 	}
 	bpf_spin_unlock(&rq->lock);

@@ -11,7 +11,7 @@
  *     disk. A loan to the holder of a lock lasts: whatever the holder waits for, the lock's waiters wait for it. A loan to a
  *     server that waits for its next client passes to the thread that it has forked for this one, if it has
  *   - when either exits or changes to another class
- *   - when the borrower has as many lenders as it can, and one with more tickets comes
+ *   - when the borrower has as many lenders as it can, and one that is worth more comes
  *
  * So clients that idle beside an idle server cost nothing when that wakes up. With several run queues, nobody lends. Loans that
  * calls ask for are made in the same steps; lending.h has those of some tickets only.
@@ -148,12 +148,14 @@ __noinline int step_choose_payer(u32 leaf)
 #define LOANS_END (1ull << 29)  /* all loans to it end, also those that last */
 #define LOANS_PASS (1ull << 28) /* loans to it pass to the thread that it has forked since it slept last, if any */
 #define LOAN_BY_CALL (1ull << 27) /* a call asked for it, which has checked whether this thread may lend to that one */
-#define LOAN_FLAGS (LOAN_LASTS | LOANS_STAY | LOANS_END | LOANS_PASS | LOAN_BY_CALL)
+#define LOAN_OF_CLIENT (1ull << 26) /* it waits for an answer on a connection that it has made */
+#define LOAN_FLAGS (LOAN_LASTS | LOANS_STAY | LOANS_END | LOANS_PASS | LOAN_BY_CALL | LOAN_OF_CLIENT)
 
 /*
- * The leaf that a sleeping thread may lend to; TB_NONE: none. Nobody lends to a thread that sleeps for something unknown. Other
- * users lend to servers that an administrator has named, while they wait for an answer. A loan that lasts is not made between
- * users: who sleeps says itself whose lock it waits for, and could keep the borrower's places from all others.
+ * The leaf that a sleeping thread may lend to; TB_NONE: none. Nobody lends to a thread that sleeps for something unknown.
+ * Clients of other users lend to servers that an administrator has named, on connections that they have made: who was connected
+ * to may wait for its next request. A loan that lasts is not made between users: who sleeps says itself whose lock it waits
+ * for, and could keep the borrower's places from all others.
  */
 static __always_inline u32 may_lend_to(struct tb_queue *q, u32 leaf, u64 loan)
 {
@@ -162,7 +164,7 @@ static __always_inline u32 may_lend_to(struct tb_queue *q, u32 leaf, u64 loan)
 	if (!to || tb_at(q, to)->kind != TB_KIND_THREAD)
 		return TB_NONE;
 	if (state_of(to)->user != state_of(leaf)->user && !(loan & LOAN_BY_CALL) &&
-	    (loan & LOAN_LASTS || !state_of(process_of(q, to))->serves))
+	    ((loan & (LOAN_LASTS | LOAN_OF_CLIENT)) != LOAN_OF_CLIENT || !state_of(process_of(q, to))->serves))
 		return TB_NONE;
 	thread = tb_borrower(q, to);
 	if (is_frozen(q, thread))
@@ -174,28 +176,36 @@ static __always_inline u32 may_lend_to(struct tb_queue *q, u32 leaf, u64 loan)
 }
 
 /*
- * May the lender `i` of a thread give way to one more? Not one that was asked to lend by a call, has lenders itself or is to have
- * one (`to`), or pays for the present run.
+ * May a lender of a thread give way, with its own lenders, to `leaf` and its lenders, which lend to `to`? It makes room for
+ * them, was not asked to lend by a call, does not lend to or for `to`, and does not pay for the present run.
  */
-static __always_inline bool may_give_way(struct tb_queue *q, u32 thread, u32 i, u32 to)
+static __always_inline bool may_give_way(struct tb_queue *q, u32 lender, u32 leaf, u32 to)
 {
-	struct tb_client *c = tb_at(q, i);
+	struct tb_client *c = tb_at(q, lender);
 
-	return c->lends_to && !c->lent && !(task_at(i)->loan & LOAN_BY_CALL) && i != task_at(thread)->payer && i != to;
+	return c->lends_to && c->lent >= tb_at(q, leaf)->lent && !(task_at(lender)->loan & LOAN_BY_CALL) &&
+	       !is_lent_by(q, to, lender) && !is_lent_by(q, task_at(tb_borrower(q, to))->payer, lender);
 }
 
-/* A global function, so that the verifier walks it once. */
-__noinline u64 base_value(u32 i)
+/* The mean base value of an account and those lent to its thread. A global function, so that the verifier walks it once. */
+__noinline u64 mean_base_value(u32 lender)
 {
 	struct run_queue *rq = first_queue();
+	u64 sum = 0;
 
-	return rq ? tb_base_value(&rq->economy, i) : 0;
+	if (!rq)
+		return 0;
+	tb_for_each_account(&rq->economy, lender, i) {
+		sum += tb_base_value(&rq->economy, i);
+	}
+	return sum / (tb_at(&rq->economy, lender)->lent + 1);
 }
 
 /*
  * A thread has as many accounts as it can have, and one more is to lend to it. The lender that gives way, or TB_NONE: the one
- * with the least base value, if that is less than the new one's. (Each of a user's clients leaves less to the others. So a user
- * that takes all places gives them to other users' clients.) Without the lock.
+ * with the least base value, if that is less than the new one's. (Each of a user's accounts leaves less to the others. So a
+ * user that takes all places gives them to other users' clients. While the thread sleeps, its lenders are valued as if each
+ * were awake alone.) Without the lock.
  */
 __noinline u32 gives_way(u32 leaf, u64 loan)
 {
@@ -207,13 +217,13 @@ __noinline u32 gives_way(u32 leaf, u64 loan)
 		return TB_NONE;
 	to = client_of(&rq->economy, loan & ~LOAN_FLAGS);
 	thread = tb_borrower(&rq->economy, to);
-	if (!to || thread == leaf || tb_at(&rq->economy, thread)->lent < TB_LENT_MAX || tb_at(&rq->economy, leaf)->lent)
+	if (!to || thread == leaf)
 		return TB_NONE;
-	least = base_value(leaf);
+	least = mean_base_value(leaf);
 	tb_for_each_account(&rq->economy, thread, i) {
 		empty_registers();
-		value = base_value(i);
-		if (value >= least || !may_give_way(&rq->economy, thread, i, to))
+		value = mean_base_value(i);
+		if (value >= least || !may_give_way(&rq->economy, i, leaf, to))
 			continue;
 		least = value;
 		found = i;
@@ -221,18 +231,18 @@ __noinline u32 gives_way(u32 leaf, u64 loan)
 	return found;
 }
 
-/* Is there a place now for a loan that found none? A lender that gives way sleeps on. */
+/* Is there a place now for a loan that found none? A lender that gives way sleeps on; its lenders are to follow. */
 __noinline int step_make_place(u32 leaf, u64 loan, u32 lender)
 {
 	struct run_queue *rq = queue_of(leaf);
-	u32 to, thread, given = 0;
+	u32 to, given = 0;
 
 	if (!rq)
 		return 0;
 	bpf_spin_lock(&rq->lock);
 	to = may_lend_to(&rq->economy, leaf, loan);
-	thread = tb_borrower(&rq->economy, to);
-	if (to && tb_borrower(&rq->economy, lender) == thread && may_give_way(&rq->economy, thread, lender, to)) {
+	if (to && tb_borrower(&rq->economy, lender) == tb_borrower(&rq->economy, to) &&
+	    may_give_way(&rq->economy, lender, leaf, to)) {
 		tb_reclaim(&rq->economy, lender);
 		tb_leave(&rq->economy, RULES, lender);
 		given = 1;
@@ -276,14 +286,17 @@ __noinline int step_lend(u32 leaf, u64 loan)
 	return (int)((thread ? LENT : 0) | follow);
 }
 
-/* The same; a lender with fewer tickets may give way. */
+/* The same; a lender that is worth less may give way. */
 static __always_inline int lend(u32 leaf, u64 loan)
 {
 	int lent = step_lend(leaf, loan);
 	u32 lender = lent == LENT_NO_PLACE ? gives_way(leaf, loan) : TB_NONE;
 
-	if (lender && step_make_place(leaf, loan, lender))
+	if (lender && step_make_place(leaf, loan, lender)) {
+		if (has_lenders(lender))
+			follow_down(lender);
 		lent = step_lend(leaf, loan);
+	}
 	count(lent & LENT ? TOMBOLA_COUNT_LENT : TOMBOLA_COUNT_NOT_LENT);
 	return lent & ~LENT_NO_PLACE;
 }
@@ -307,7 +320,7 @@ __noinline u32 step_end_loan(u32 leaf, u64 loan, u64 heir)
 		lender = tb_at(&rq->economy, lender)->next_lender;
 	}
 	if (lender) {
-		to = may_lend_to(&rq->economy, lender, heir);
+		to = may_lend_to(&rq->economy, lender, heir | (task_at(lender)->loan & LOAN_OF_CLIENT));
 		tb_reclaim(&rq->economy, lender);
 		if (!to || !tb_lend(&rq->economy, lender, to))
 			tb_leave(&rq->economy, RULES, lender);

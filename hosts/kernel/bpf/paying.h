@@ -150,13 +150,18 @@ static __always_inline u64 settle_until(struct tb_queue *q, u32 thread, u64 now,
 	return ran_ns;
 }
 
-/* Where a loan ends, a run may be charged if the borrower has other lenders, also through this one, or lends itself. */
+/*
+ * Where a loan ends, a run may be charged if the borrower has other lenders, also through this one, or lends itself, or is
+ * another user's.
+ */
 static __always_inline u32 new_seed_of_loan(u32 lender)
 {
 	u32 to = tb_global_pool.client[slot(lender)].lends_to;
 	struct tb_client *b = &tb_global_pool.client[slot(to)];
 
-	if (!tombola_config.rules.lottery || !lends(lender) || (!b->lends_to && b->lent == 1))
+	if (!tombola_config.rules.lottery || !lends(lender))
+		return 0;
+	if (!b->lends_to && b->lent == 1 && state_of(to)->user == state_of(lender)->user)
 		return 0;
 	return bpf_get_prandom_u32();
 }
@@ -190,8 +195,9 @@ static __always_inline u64 must_not_go_on(u32 account, u32 thread)
 /*
  * A lender wakes up: its loan ends. If one of its accounts pays for a run, another lender's account pays for the rest. If there
  * is none, this one goes on paying until the thread's next draw or sleep, at most a slice: what a server does at the end of a
- * request it does for the client that it has just answered, and its own account may have next to no tickets. For a thread that
- * does not lend, this does nothing.
+ * request it does for the client that it has just answered, and its own account may have next to no tickets. But not for
+ * another user's thread: that thread's own account pays until its slice ends, which is at once (end_run_for_stranger, waits.h).
+ * For a thread that does not lend, this does nothing.
  */
 static __always_inline void reclaim(struct tb_queue *q, u32 lender, u64 now, u32 seed)
 {

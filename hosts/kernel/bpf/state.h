@@ -288,7 +288,7 @@ struct task {
 	u32 cpu;       /* where it began to run last */
 	u8 loans_stay; /* it sleeps, and loans to it have not ended by that */
 	u8 once;       /* it will lend by a call for one wait only */
-	u32 loan;      /* how it lends: LOAN_LASTS, LOAN_BY_CALL (loans.h) */
+	u32 loan;      /* how it lends: LOAN_LASTS, LOAN_BY_CALL, LOAN_OF_CLIENT (loans.h) */
 	u64 will_lend_to; /* the number of the thread to which a call has it lend whenever it sleeps; 0: none */
 	u64 lender;    /* of the account of a loan (lending.h): the number of the process that lends; 0: it is a thread */
 	u64 until_ns;  /* and when that loan ends; 0: not by itself */

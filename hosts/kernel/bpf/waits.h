@@ -20,7 +20,8 @@
  * thread that has not got the request, and answers where another one answered last, is known to be the one when it answers again.
  *
  * Another thread may close or replace a descriptor meanwhile, and an entry may be outdated, or written by two at once. Then a
- * loan goes to another thread of the same user, and ends when the lender wakes up or the borrower sleeps.
+ * loan goes to another thread of the same user, or of a server that the rules name, and ends when the lender wakes up or the
+ * borrower sleeps.
  */
 #pragma once
 #include "answers.h"
@@ -104,6 +105,19 @@ static __noinline int look_up(struct task_struct *p, u32 fd, struct endpoint *e)
 		}
 	}
 	return 0;
+}
+
+/*
+ * Has the thread that sleeps there made the connection? The Unix socket that was connected to has an address, and the internet
+ * socket the smaller port, since those that the kernel gives to connecting ends are from 32768 on.
+ */
+static __always_inline bool has_connected(const struct object *here)
+{
+	u64 kind = here->b & 0xff, ports = here->b >> 8;
+
+	if (kind == UNIX_SOCKET)
+		return !as((void *)here->a, struct unix_sock)->addr;
+	return kind == INTERNET_SOCKET && (ports >> 16 & 0xffff) > (ports & 0xffff);
 }
 
 /* The system call that the current task is in. */
@@ -263,7 +277,7 @@ static __noinline u64 sleeps_for(struct task_struct *p, struct task *t)
 	default:
 		return 0;
 	}
-	return who_answers(here);
+	return who_answers(here) | (has_connected(here) ? LOAN_OF_CLIENT : 0);
 }
 
 /* A thread wakes up: what does its waker, the current task, tell of who answers whom? */
@@ -312,9 +326,31 @@ static __noinline int note_waker(struct task_struct *p, struct task *t)
 	return 0;
 }
 
+/*
+ * A lender wakes up. If it pays for a run of another user's thread, that run's slice ends: a draw decides who pays for what
+ * follows.
+ */
+static __noinline int end_run_for_stranger(u32 lender)
+{
+	struct run_queue *rq = first_queue();
+	u32 thread;
+	s32 cpu;
+
+	if (!rq)
+		return 0;
+	thread = tb_borrower(&rq->economy, lender);
+	cpu = (s32)task_at(thread)->cpu;
+	if (state_of(thread)->user != state_of(lender)->user && cpu_of(cpu)->leaf == thread &&
+	    is_lent_by(&rq->economy, account_of(thread), lender))
+		scx_bpf_kick_cpu(cpu, SCX_KICK_PREEMPT);
+	return 0;
+}
+
 /* Called once for each wake-up, by the waker. */
 static __always_inline void woken(struct task_struct *p, struct task *t)
 {
+	if (lends(t->client))
+		end_run_for_stranger(t->client);
 	if (is_automatic() && t->end.here.b)
 		note_waker(p, t);
 }

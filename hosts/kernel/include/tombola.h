@@ -381,7 +381,7 @@ static inline int tombola_lend_while_waiting(int fd, pid_t from, pid_t to, int o
 /*
  * Threads of other users, too, lend their tickets to a process while they wait for it to answer, and to those that it forks from
  * now on (`serves` is not 0); or not, as at first. That ends with a change of user. With CAP_SYS_NICE. It counts with
- * `--transfer auto` only.
+ * `--transfer auto` only. If the rules name servers, the daemon makes each second what they say of it.
  */
 static inline int tombola_set_server(int fd, pid_t pid, int serves)
 {
