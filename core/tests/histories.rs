@@ -22,8 +22,8 @@ const STEPS: usize = 500;
 fn a_million_operations_agree_with_the_model() {
     let histories = from_environment("TOMBOLA_HISTORIES", HISTORIES);
     let first: u64 = from_environment("TOMBOLA_SEED", 1);
-    let (begun, mut picks, mut loans, mut lent_runs, mut all) =
-        (Instant::now(), 0, 0, 0, Tally::default());
+    let (begun, mut picks, mut loans, mut parts, mut lent_runs, mut all) =
+        (Instant::now(), 0, 0, 0, 0, Tally::default());
     for seed in first..first + histories {
         let played = std::panic::catch_unwind(|| {
             let mut random = Random(seed);
@@ -36,11 +36,12 @@ fn a_million_operations_agree_with_the_model() {
         };
         picks += played.picks;
         loans += played.loans;
+        parts += played.parts;
         lent_runs += played.lent_runs;
         all += played.model.tally;
     }
     println!(
-        "{histories} histories in {:?}: {picks} picks, {loans} loans, {lent_runs} runs on them, {all:?}",
+        "{histories} histories in {:?}: {picks} picks, {loans} loans, {parts} of some tickets, {lent_runs} runs on them, {all:?}",
         begun.elapsed()
     );
     if histories >= 100 {
@@ -49,8 +50,8 @@ fn a_million_operations_agree_with_the_model() {
             "only {picks} picks: too little happens"
         );
         assert!(
-            loans > histories * 5 && lent_runs > histories,
-            "only {loans} loans, and {lent_runs} runs on them"
+            loans > histories * 5 && parts > histories * 2 && lent_runs > histories,
+            "only {loans} loans, {parts} of some tickets, and {lent_runs} runs on them"
         );
         assert!(
             all.rarest() > 0,

@@ -53,10 +53,14 @@ pub struct History {
     now: u64,
     running: Vec<Option<Running>>,
     leaves: Vec<u32>,
+    /// Accounts of some of a leaf's tickets, with that leaf.
+    accounts: Vec<(u32, u32)>,
     currencies: Vec<u32>,
     steps: u64,
     pub picks: u64,
     pub loans: u64,
+    /// Loans of some of a leaf's tickets.
+    pub parts: u64,
     /// Runs that another than the thread has paid for.
     pub lent_runs: u64,
 }
@@ -77,10 +81,12 @@ impl History {
             now: 1_000_000_000,
             running: vec![None; setting.cpus as usize],
             leaves: Vec::new(),
+            accounts: Vec::new(),
             currencies: ROOTS.to_vec(),
             steps: 0,
             picks: 0,
             loans: 0,
+            parts: 0,
             lent_runs: 0,
         };
         history.set_clock(BASE);
@@ -120,7 +126,8 @@ impl History {
             20 => self.cancel(s),
             21 | 22 => self.fork(s),
             23 => self.die(s),
-            24 | 25 => self.set_tickets(s),
+            24 => self.set_tickets(s),
+            25 => self.lend_some(s),
             26 | 27 => self.move_leaf(s),
             28 => self.move_currency(s),
             29 => self.retire_currency(s),
@@ -138,6 +145,9 @@ impl History {
         self.check();
         for cpu in 0..self.running.len() {
             self.put_off(cpu, 12_345, 1);
+        }
+        while let Some((account, lender)) = self.accounts.pop() {
+            self.give_back(account, lender, 1);
         }
         for leaf in self.leaves.clone() {
             self.reclaim(leaf, 1);
@@ -573,6 +583,7 @@ impl History {
         let Some(leaf) = one_of(&self.leaves, s.x) else {
             return;
         };
+        self.end_loans_of(leaf, s.z);
         if let Some(cpu) = self.running_on(leaf) {
             self.put_off(cpu, s.z, s.z);
         }
@@ -602,10 +613,57 @@ impl History {
         self.model.set_tickets(i, tickets(s.z));
     }
 
+    /// A leaf lends some of its tickets, and goes on as before; or an account of such a loan gives them back.
+    fn lend_some(&mut self, s: Step) {
+        if s.y & 1 == 1 && !self.accounts.is_empty() {
+            let place = s.x as usize % self.accounts.len();
+            let (account, lender) = self.accounts.swap_remove(place);
+            return self.give_back(account, lender, s.z);
+        }
+        let (Some(lender), Some(to)) = (one_of(&self.leaves, s.x), one_of(&self.leaves, s.y >> 1))
+        else {
+            return;
+        };
+        let c = self.economy.client(lender);
+        let (parent, all) = (c.parent, c.tickets);
+        if all == 1 || self.leaves.len() + self.accounts.len() >= self.setting.leaves {
+            return;
+        }
+        let lent = 1 + (s.z >> 8) as u32 % (all - 1);
+        let account = self.economy.split(lender, lent).unwrap();
+        self.model.insert(account, Kind::Thread, parent, lent);
+        self.model.set_tickets(lender, all - lent);
+        self.parts += 1;
+        if self.lend(account, to) {
+            self.accounts.push((account, lender));
+        } else {
+            self.give_back(account, lender, s.z);
+        }
+    }
+
+    /// Tickets that were lent by an account of their own are the lender's again, up to the most that it may have.
+    fn give_back(&mut self, account: u32, lender: u32, z: u64) {
+        self.reclaim(account, z);
+        self.leave(account);
+        let most = self.economy.client(lender).tickets.max(tickets(z));
+        self.economy.merge(account, lender, most);
+        self.model.merge(account, lender, most);
+    }
+
+    /// Before a leaf moves or exits, what it has lent comes back.
+    fn end_loans_of(&mut self, leaf: u32, z: u64) {
+        let of_leaf = |&(_, lender): &(u32, u32)| lender == leaf;
+        while let Some(place) = self.accounts.iter().position(of_leaf) {
+            let (account, lender) = self.accounts.swap_remove(place);
+            self.give_back(account, lender, z);
+        }
+    }
+
     fn move_leaf(&mut self, s: Step) {
         let Some(leaf) = one_of(&self.leaves, s.x) else {
             return;
         };
+        self.end_loans_of(leaf, s.z);
         let to = one_of(&self.currencies, s.y).unwrap();
         self.move_to(leaf, to);
     }

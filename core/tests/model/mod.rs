@@ -1061,6 +1061,22 @@ impl Model {
         true
     }
 
+    /// The account of some of a lender's tickets gives them back, up to `most`, with its lag.
+    pub fn merge(&mut self, account: u32, lender: u32, most: u32) {
+        let (vnow, a, lag_ns) = (
+            self.vnow_of(lender),
+            self.at(account).clone(),
+            self.rules.lag_ns,
+        );
+        let lag = vnow - self.bounded(account, a.pass, vnow, a.left_with_ns, lag_ns);
+        let tickets = (self.at(lender).tickets + a.tickets).min(i128::from(most));
+        self.set_tickets(lender, tickets as u32);
+        let pass = self.at(lender).pass - lag * a.tickets / tickets;
+        let pass = self.bounded(lender, pass, vnow, i128::from(lag_ns), lag_ns);
+        self.set_pass(lender, pass);
+        self.remove(account);
+    }
+
     pub fn reclaim(&mut self, lender: u32, seen: Seen) {
         self.withdraw(lender);
         self.lenders
