@@ -1,15 +1,18 @@
-//! Loans of tickets to processes that abuse them. All of these processes have one user, but for `serve` and `ask`.
+//! Loans of tickets to processes that abuse them. All of these processes have one user, but for `serve` and those that ask it.
 
 use crate::crowd::small_thread;
 use crate::setup::{Never, announce, announced, burn, helper, ready, sleep_for_ever};
 use anyhow::Result;
 use clap::ValueEnum;
+use nix::poll::{PollFd, PollFlags, ppoll};
 use nix::sys::epoll::{Epoll, EpollCreateFlags, EpollEvent, EpollFlags, EpollTimeout};
 use nix::sys::signal::{Signal, kill};
+use nix::sys::time::TimeSpec;
 use nix::sys::wait::{wait, waitpid};
 use nix::unistd::Pid;
 use std::fs::{self, Permissions};
 use std::io::{PipeReader, PipeWriter, Read, Write, pipe};
+use std::os::fd::AsFd;
 use std::os::unix::fs::PermissionsExt;
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::process;
@@ -38,6 +41,10 @@ enum Way {
     Serve,
     /// Ask it, with as many clients as are said, each with 100 tickets more than the one before
     Ask,
+    /// Ask it, and wake up every 50 us while waiting for the answer
+    AskImpatiently,
+    /// Ask it, with two clients to each of which a busy process lends tickets by as many calls as a server has places
+    AskWithLoans,
 }
 
 #[derive(clap::Args)]
@@ -68,6 +75,8 @@ pub fn lend(args: &Lend) -> Never {
         Way::Killed => killed(),
         Way::Serve => serve_all_users(),
         Way::Ask => ask_with(args.clients),
+        Way::AskImpatiently => ask_impatiently(),
+        Way::AskWithLoans => ask_with_loans(),
     }
 }
 
@@ -180,6 +189,8 @@ fn serve(mut sockets: Vec<UnixStream>) -> Never {
 
 const RING: usize = 4;
 const LENT: u32 = 50;
+/// As many lenders count.
+const PLACES: usize = 8;
 
 /// One of the ring: a byte comes, and goes on.
 fn pass_on(mut from: PipeReader, mut to: PipeWriter) -> Never {
@@ -314,4 +325,37 @@ fn ask_with(clients: u32) -> Never {
     }
     ready();
     sleep_for_ever()
+}
+
+fn ask_impatiently() -> Never {
+    let mut socket = UnixStream::connect(SOCKET)?;
+    let wait = TimeSpec::from_duration(Duration::from_micros(50));
+    ready();
+    loop {
+        socket.write_all(&[0])?;
+        while ppoll(
+            &mut [PollFd::new(socket.as_fd(), PollFlags::POLLIN)],
+            Some(wait),
+            None,
+        )? == 0
+        {}
+        socket.read_exact(&mut [0])?;
+    }
+}
+
+fn ask_with_loans() -> Never {
+    let client = Client::open()?;
+    for _ in 0..2 {
+        let (reader, writer) = pipe()?;
+        if helper()? {
+            announce(writer)?;
+            match ask_for_ever(UnixStream::connect(SOCKET)?)? {}
+        }
+        let asking = announced(reader)?;
+        for _ in 1..PLACES {
+            client.lend(process::id(), asking, 1, None)?;
+        }
+    }
+    ready();
+    burn()
 }

@@ -193,11 +193,11 @@ static __always_inline u64 must_not_go_on(u32 account, u32 thread)
 }
 
 /*
- * A lender wakes up: its loan ends. If one of its accounts pays for a run, another lender's account pays for the rest. If there
- * is none, this one goes on paying until the thread's next draw or sleep, at most a slice: what a server does at the end of a
- * request it does for the client that it has just answered, and its own account may have next to no tickets. But not for
- * another user's thread: that thread's own account pays until its slice ends, which is at once (end_run_for_stranger, waits.h).
- * For a thread that does not lend, this does nothing.
+ * A lender wakes up: its loan ends. If one of its accounts pays for a run, another lender's account of the same user pays for
+ * the rest. If there is none, this one goes on paying until the thread's next draw or sleep, at most a slice: what a server
+ * does at the end of a request it does for the client that it has just answered, and its own account may have next to no
+ * tickets. But not for another user's thread: that thread's own account pays until its slice ends, which is at once
+ * (end_run_for_stranger, waits.h). For a thread that does not lend, this does nothing.
  */
 static __always_inline void reclaim(struct tb_queue *q, u32 lender, u64 now, u32 seed)
 {
@@ -213,6 +213,7 @@ static __always_inline void reclaim(struct tb_queue *q, u32 lender, u64 now, u32
 		return;
 	next = tb_at(q, thread)->lender;
 	passes_on = tb_is_some(tb_at(q, next)->state & TB_ACTIVE);
+	passes_on &= 1 ^ tb_is_some(state_of(next)->user ^ state_of(payer)->user);
 	if (!(passes_on | must_not_go_on(payer, thread))) {
 		task_at(payer)->pays_for = thread;
 		return;

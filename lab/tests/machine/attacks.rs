@@ -344,6 +344,22 @@ fn loans(attacks: &mut Attacks) {
     attacks.at_least("lend-to-reserved", "what alice lends", lent, due / 2.0);
 }
 
+/// Three users have a third each of what is not the server's own. Of bob's, his client has a third, and the server uses nearly
+/// all of that: he pays for so much, whatever alice does.
+fn servers(attacks: &mut Attacks) {
+    for way in ["ask", "ask-impatiently", "ask-with-loans"] {
+        let case = format!("server-{way}");
+        let [alice, bob, carol] =
+            ["alice", "bob", "carol"].map(|name| attacks.received(&case, name));
+        let all = alice + bob + carol;
+        attacks.at_least(&case, "bob's part", bob / all, 1.0 / 3.0);
+        attacks.at_least(&case, "carol's part", carol / all, 1.0 / 3.0);
+        let lent = lent(&attacks.windows[&case], "bob") / all;
+        attacks.at_least(&case, "what bob lends", lent, 0.9 / 9.0);
+        attacks.at_most(&case, "what bob lends", lent, 1.0 / 9.0, TOLERANCE);
+    }
+}
+
 fn lookups(attacks: &mut Attacks) {
     attacks.not_later("lookup-frozen-alone", 1_000_000.0);
     attacks.bob_has("lookups", 0.5);
@@ -390,6 +406,14 @@ fn one_cpu_and_other_users() {
 #[ignore = "boots a virtual machine: make robust"]
 fn at_length_one_cpu_and_crowds() {
     crowds_on_one_cpu(Kernel::Newest);
+}
+
+#[test]
+#[ignore = "boots a virtual machine: make robust"]
+fn at_length_two_cpus_and_servers() {
+    let mut attacks = Attacks::run(Kernel::Newest, 2, RunQueue::Machine, "servers");
+    servers(&mut attacks);
+    attacks.conclude();
 }
 
 #[test]

@@ -533,6 +533,26 @@ loans() {
     end
 }
 
+# A server that the rules name, with next to no tickets of its own. bob asks it, beside hogs of his and of carol's; alice asks it
+# in ways that might make others pay, or keep bob from lending.
+servers() {
+    printf 'servers = ["%s"]\n' "$(readlink -f "$(command -v attacker)")" >/etc/tombola.toml
+    tombola reload >/dev/null
+    for way in ask ask-impatiently ask-with-loans; do
+        rm -f /tmp/attacker.socket
+        setpriv --reuid 900 --regid 900 --clear-groups attacker lend serve >/tmp/server.out 2>&1 &
+        of_root="$of_root $!"
+        until [ -S /tmp/attacker.socket ]; do sleep 0.1; done
+        sleep 2
+        lsetbase -u 900 100
+        attack alice lend $way
+        as bob 'attacker lend ask --clients 1'
+        each_cpu as carol burn
+        measure server-$way 10
+        all_end 900
+    done
+}
+
 held() { # NAME PERCENT: so much is reserved for processes
     found=$(tombola reserve | sed -n 's/^held  *//p')
     [ "$found" = "$2" ] || wrong "$1" "$found is reserved, not $2"
