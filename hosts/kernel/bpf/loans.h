@@ -187,7 +187,7 @@ static __always_inline bool may_give_way(struct tb_queue *q, u32 lender, u32 lea
 	       !is_lent_by(q, to, lender) && !is_lent_by(q, task_at(tb_borrower(q, to))->payer, lender);
 }
 
-/* The mean base value of an account and those lent to its thread. A global function, so that the verifier walks it once. */
+/* The mean base value of a lender and of those that lend to it. A global function, so that the verifier walks it once. */
 __noinline u64 mean_base_value(u32 lender)
 {
 	struct run_queue *rq = first_queue();
