@@ -86,6 +86,11 @@ fn ask(socket: &mut UnixStream) -> std::io::Result<()> {
     socket.read_exact(&mut [0])
 }
 
+fn ask_with_tickets(tombola: &Client, tickets: u32, socket: UnixStream) -> Never {
+    tombola.set_tickets(process::id(), tickets)?;
+    ask_for_ever(socket)
+}
+
 fn answer(socket: &mut UnixStream) -> std::io::Result<()> {
     socket.read_exact(&mut [0])?;
     socket.write_all(&[0])
@@ -105,8 +110,7 @@ fn clients() -> Result<Vec<UnixStream>> {
         let (own, theirs) = UnixStream::pair()?;
         if helper()? {
             drop(own);
-            tombola.set_tickets(process::id(), 100 * number)?;
-            match ask_for_ever(theirs)? {}
+            match ask_with_tickets(&tombola, 100 * number, theirs)? {}
         }
         sockets.push(own);
     }
@@ -319,8 +323,7 @@ fn ask_with(clients: u32) -> Never {
     let tombola = Client::open()?;
     for number in 1..=clients {
         if helper()? {
-            tombola.set_tickets(process::id(), 100 * number)?;
-            match ask_for_ever(UnixStream::connect(SOCKET)?)? {}
+            match ask_with_tickets(&tombola, 100 * number, UnixStream::connect(SOCKET)?)? {}
         }
     }
     ready();

@@ -17,7 +17,7 @@ use tombola_kernel::calls::Client;
 const SYSTEM_USERS: RangeInclusive<u32> = 0..=999;
 
 pub struct Servers {
-    /// Each remembers the cgroups of units for itself.
+    /// Two: a finder forgets the units that it is not asked for.
     units: Finder,
     programs: Finder,
     /// At the next look, some processes may be servers that the rules do not name any more.

@@ -189,6 +189,20 @@ __noinline int step_relabel(u32 account, u64 from, u64 to)
 	return 0;
 }
 
+/* A process has become a currency: accounts that were its only thread's are its own. */
+__noinline int relabel_accounts(u32 i, u64 from, u64 to)
+{
+	tb_loop(TB_CLIENTS) {
+		if (i >= tb_global_pool.fresh)
+			break;
+		empty_registers();
+		if (task_at(i)->lender == from)
+			step_relabel(i, from, to);
+		i++;
+	}
+	return 0;
+}
+
 /* Other users lend to a process that they wait for, and to what it forks; or not (may_lend_to). */
 __noinline int step_set_server(u64 number, u64 serves)
 {
@@ -207,20 +221,6 @@ __noinline int step_set_server(u64 number, u64 serves)
 	}
 	bpf_spin_unlock(&rq->lock);
 	return ret;
-}
-
-/* A process has become a currency: accounts that were its only thread's are its own. */
-__noinline int relabel_accounts(u32 i, u64 from, u64 to)
-{
-	tb_loop(TB_CLIENTS) {
-		if (i >= tb_global_pool.fresh)
-			break;
-		empty_registers();
-		if (task_at(i)->lender == from)
-			step_relabel(i, from, to);
-		i++;
-	}
-	return 0;
 }
 
 /* Has the borrower of an account exited, or the lender, or has that changed its user? */

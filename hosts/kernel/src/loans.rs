@@ -64,8 +64,8 @@ impl Client {
     }
 
     /// Threads of other users, too, lend their tickets to a process while they wait for it to answer, and to those that it forks
-    /// from now on; or not, as at first. That ends with a change of user. If the rules name
-    /// servers, the daemon makes each second what they say of it. Needs CAP_SYS_NICE.
+    /// from now on; or not, as at first. That ends with a change of user. If the rules name servers, the daemon makes each second
+    /// what they say of it. Needs CAP_SYS_NICE.
     pub fn set_server(&self, pid: u32, serves: bool) -> Result<()> {
         let mut call = Call {
             value: serves.into(),

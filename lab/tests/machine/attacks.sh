@@ -540,8 +540,7 @@ servers() {
     tombola reload >/dev/null
     for way in ask ask-impatiently ask-with-loans; do
         rm -f /tmp/attacker.socket
-        setpriv --reuid 900 --regid 900 --clear-groups attacker lend serve >/tmp/server.out 2>&1 &
-        of_root="$of_root $!"
+        as 900 'attacker lend serve'
         until [ -S /tmp/attacker.socket ]; do sleep 0.1; done
         sleep 2
         lsetbase -u 900 100

@@ -342,8 +342,6 @@ fn client_and_server(case: &Case) -> Vec<f64> {
     client.iter().zip(&server).map(|(a, b)| a + b).collect()
 }
 
-/// A client that waits for a server with next to no tickets gets nearly what it would if it computed itself. (Between two loans
-/// the server runs on its own account, as when a reader of a Unix stream is woken although there is nothing to read.)
 fn requests(kernel: Kernel, options: &'static str) -> Cases {
     let run = Run {
         kernel,
@@ -356,6 +354,8 @@ fn requests(kernel: Kernel, options: &'static str) -> Cases {
     run.cases()
 }
 
+/// A client that waits for a server with next to no tickets gets nearly what it would if it computed itself. (Between two loans
+/// the server runs on its own account, as when a reader of a Unix stream is woken although there is nothing to read.)
 fn clients_are_served(kernel: Kernel) {
     let cases = requests(kernel, "--policy stride");
     for way in WAYS {
